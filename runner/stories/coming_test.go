@@ -15,12 +15,11 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// use is something that people do with another tool, and how they do it with crew: a
-// command line of the shell each.
+// use is a shell command line that uses another tool, and the equivalent one that uses crew.
 type use struct{ theirs, crew string }
 
-// usesOfManPage returns the pairs of lines in the section of the man page, the one line
-// that stands alone, and the tables below it.
+// usesOfManPage returns the pairs of lines in the section of the man page, the one single line, and the
+// tables below it.
 func usesOfManPage(t *testing.T) (uses []use, alone string, tables [][]use) {
 	t.Helper()
 	text, err := os.ReadFile("man/crew-migrate.7")
@@ -50,31 +49,31 @@ func usesOfManPage(t *testing.T) (uses []use, alone string, tables [][]use) {
 	return uses, alone, tables
 }
 
-// TestComingFrom runs what the man page sets side by side, theirs where it is
-// installed. Testdata says what becomes of each line: "crew:" by crew, and "theirs:" unless the
-// other tool does the same. GNU parallel starts slowly, so its lines need CREW_SOAK.
+// TestComingFrom runs the command lines that the man page sets side by side; those of another tool only
+// where it is installed. The file in testdata holds the outcome of each crew line ("crew:"), and that
+// of the other tool if it differs ("theirs:"). GNU parallel starts slowly, so its lines need CREW_SOAK.
 func TestComingFrom(t *testing.T) {
 	t.Parallel()
 	uses, _, _ := usesOfManPage(t)
 	steps := readSteps(t, "coming")
 	require.Len(t, steps, len(uses))
 	for i, u := range uses {
-		require.Equal(t, u.crew, steps[i].line, "what becomes of it?")
-		crew := steps[i].what["crew"]
-		theirs := cmp.Or(steps[i].what["theirs"], crew)
+		require.Equal(t, u.crew, steps[i].line, "a line without an expected outcome")
+		crew := steps[i].notes["crew"]
+		theirs := cmp.Or(steps[i].notes["theirs"], crew)
 		t.Run(u.crew, func(t *testing.T) {
 			t.Parallel()
 			if kernel.Portable && strings.Contains(u.crew, "--load") {
 				t.Skip("the portable form does not know the load of the machine")
 			}
-			require.Equal(t, crew, comeOf(t, u.crew))
+			require.Equal(t, crew, outcomeOf(t, u.crew))
 			tool := regexp.MustCompile(`\b(xargs|parallel|snakemake|make|sem|flock|chronic)\b`).FindString(u.theirs)
 			require.NotEmpty(t, tool)
 			if (tool == "parallel" || tool == "sem") && !crewtest.Soaking() {
 				return
 			}
 			if _, err := exec.LookPath(tool); err == nil {
-				require.Equal(t, theirs, comeOf(t, u.theirs), u.theirs)
+				require.Equal(t, theirs, outcomeOf(t, u.theirs), u.theirs)
 			}
 		})
 	}
@@ -92,19 +91,19 @@ func TestComingFromTsp(t *testing.T) {
 	var theirs, crew strings.Builder
 	for _, u := range tables[0] {
 		fmt.Fprintf(&theirs, "%s\necho status $?\n", u.theirs)
-		fmt.Fprintf(&crew, "%s\necho status $?\n", ofRun(u.crew, name))
+		fmt.Fprintf(&crew, "%s\necho status $?\n", forRun(u.crew, name))
 	}
 	require.Equal(t, "1|status 0|status 0|2|status 0|status 0|installed|status 0|tested|status 2|",
-		comeOf(t, "exec 3>&1 >served\n"+serve+"\nuntil crew ctl status "+name+" 2>&1; do sleep 0.05; done\nexec >&3\n"+crew.String()+"kill $!; wait; rm -r served queue"))
+		outcomeOf(t, "exec 3>&1 >served\n"+serve+"\nuntil crew ctl status "+name+" 2>&1; do sleep 0.05; done\nexec >&3\n"+crew.String()+"kill $!; wait; rm -r served queue"))
 	if _, err := exec.LookPath("tsp"); err != nil {
 		t.Skip("no tsp here: it comes with the packages of .ci/run")
 	}
 	require.Equal(t, "0|status 0|status 0|1|status 0|status 0|installed|status 0|tested|status 2|",
-		comeOf(t, "export TS_SOCKET=$HOME/socket\n"+theirs.String()+"tsp -K"))
+		outcomeOf(t, "export TS_SOCKET=$HOME/socket\n"+theirs.String()+"tsp -K"))
 }
 
-// ofRun returns a crew ctl with the name of its run.
-func ofRun(line, name string) string {
+// forRun adds the name of a run to a crew ctl command line.
+func forRun(line, name string) string {
 	verb := strings.Fields(line)[2]
 	option := " --run "
 	if verb == "add" {
@@ -113,8 +112,8 @@ func ofRun(line, name string) string {
 	return strings.Replace(line, verb, verb+option+name, 1)
 }
 
-// TestComingFromQueues runs the other tables of the man page, each from top to bottom, in a
-// queue of tasks 1 to 6 of which all but the first wait. Whoever waits for some sees them end.
+// TestComingFromQueues runs the other tables of the man page, each from top to bottom, on a queue of
+// tasks 1 to 6, of which only the first runs. A command that waits for tasks sees them end.
 func TestComingFromQueues(t *testing.T) {
 	t.Parallel()
 	_, _, tables := usesOfManPage(t)
@@ -123,14 +122,14 @@ func TestComingFromQueues(t *testing.T) {
 		name := fmt.Sprint("queues-", os.Getpid(), "-", i)
 		var lines strings.Builder
 		for _, u := range table {
-			line := ofRun(u.crew, name)
+			line := forRun(u.crew, name)
 			if strings.HasPrefix(u.crew, "crew ctl wait") {
 				line = "> go; " + line
 				fmt.Fprintf(&lines, "crew ctl cancel --run %s $(seq 7 12) > ended 2>&1\n", name)
 			}
 			fmt.Fprintf(&lines, "{ %s; } >> ended 2>&1 || echo status $? of %s\n", line, u.crew)
 		}
-		require.Equal(t, "", comeOf(t, fmt.Sprintf(`
+		require.Equal(t, "", outcomeOf(t, fmt.Sprintf(`
 crew serve --name %[1]s -j1 --idle-exit 1h >> ended 2>&1 &
 crew ctl add --to %[1]s --key gpu 'until [ -e go ]; do sleep 0.01; done' > ended
 for i in 2 3 4 5 6; do crew ctl add --to %[1]s --key gpu true > ended; done
@@ -139,10 +138,10 @@ for i in 2 3 4 5 6; do crew ctl add --to %[1]s --key gpu true > ended; done
 	}
 }
 
-// comeOf runs a command line in a sandbox of its own with the files of coming.txtar. It
-// returns the lines of its stdout, in order of their text unless that is fixed, its
-// status, and what has become of the files, with | for a newline.
-func comeOf(t *testing.T, line string) string {
+// outcomeOf runs a command line in a new sandbox with the files of coming.txtar. It returns the lines
+// of its stdout (sorted, unless their order is fixed), its status, and the changed files, with | for a
+// newline.
+func outcomeOf(t *testing.T, line string) string {
 	t.Helper()
 	s := newSandbox(t, readFiles(t, "coming"))
 	script := line
@@ -158,5 +157,5 @@ func comeOf(t *testing.T, line string) string {
 	if !strings.Contains(line, "ctl") && !strings.Contains(line, "tsp") {
 		out = sorted(out)
 	}
-	return s.becomes(out, status)
+	return s.outcome(out, status)
 }

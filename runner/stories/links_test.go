@@ -17,8 +17,8 @@ func TestReadmeIsShort(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(string(text), "\n"), 150, "lines of the README: move something to the cookbook or a manual page")
 }
 
-// TestLinks follows the links of the README and its like to files and headings, and looks
-// up what they say of manual pages: `man PAGE`, and SECTION in [PAGE(N)](man/PAGE.N).
+// TestLinks follows the links of the README and similar files to files and headings. It also checks
+// their references to manual pages: `man PAGE`, and SECTION in [PAGE(N)](man/PAGE.N).
 func TestLinks(t *testing.T) {
 	code := regexp.MustCompile("(?ms)^```.*?^```$|`[^`\n]*`")
 	page := regexp.MustCompile("`man ([a-z-]+)`")
@@ -56,7 +56,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors returns the names that GitHub gives the headings of a text.
+// anchors returns the anchors that GitHub generates for the headings of a text.
 func anchors(text string) (names []string) {
 	text = regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(text, "")
 	times := map[string]int{}

@@ -14,8 +14,8 @@ import (
 	"crew/runner/crewtest"
 )
 
-// TestThreeMachines runs the five commands of the README that set up three machines, as they are
-// printed there: this one, and two with an sshd of their own.
+// TestThreeMachines runs the five commands of the README that set up three machines, exactly as
+// printed: this machine, and two with an sshd of their own.
 func TestThreeMachines(t *testing.T) {
 	crewtest.SoakOnly(t)
 	t.Parallel()
@@ -47,14 +47,14 @@ exit $status`)
 	}
 }
 
-// configure has ssh and scp know hosts by these names.
+// configure sets up ssh and scp for hosts with these names.
 func (s *sandbox) configure(hosts ...string) {
 	s.t.Helper()
 	config := ""
 	for _, host := range hosts {
 		d := crewtest.StartSSHD(s.t)
 		own := filepath.Dir(d.Home)
-		// scp wants no word of a login.
+		// scp fails if the login prints anything.
 		crewtest.WriteFile(s.t, own+"/login", fmt.Sprintf("#!/bin/sh\nexport HOME='%s' PATH='%s'\ncd\nexec /bin/sh -c \"$SSH_ORIGINAL_COMMAND\"\n", d.Home, s.path()), 0o755)
 		text, err := os.ReadFile(own + "/ssh_config")
 		require.NoError(s.t, err)
@@ -73,7 +73,7 @@ func (s *sandbox) configure(hosts ...string) {
 	}
 }
 
-// path returns where command lines look for programs.
+// path returns the PATH of the command lines.
 func (s *sandbox) path() (path string) {
 	for _, v := range s.env {
 		if p, found := strings.CutPrefix(v, "PATH="); found {

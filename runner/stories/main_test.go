@@ -1,5 +1,5 @@
-// Package stories tests crew as people use it: each line of the README, and each use that
-// the man page compares with another tool's.
+// Package stories tests crew as people use it: each command line of the README, and each one that the
+// man page compares with another tool.
 package stories
 
 import (
@@ -9,7 +9,7 @@ import (
 	"crew/runner/crewtest"
 )
 
-// TestMain runs the tests at the top of the module.
+// TestMain runs the tests in the top directory of the module.
 func TestMain(m *testing.M) {
 	if err := os.Chdir("../.."); err != nil {
 		panic(err)

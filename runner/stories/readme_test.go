@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cannot are the command lines of these pages that do not run.
+// cannot lists the command lines of these pages that cannot run here.
 var cannot = []string{
-	"go test ./...", // which runs this test
+	"go test ./...", // it runs this test
 }
 
-// readmeLines returns the command lines of the README, and after them those of the cookbook: the lines of
-// their blocks of shell, and the commands of crontabs. printed is the output that the README shows below
-// a command with a $ before it.
+// readmeLines returns the command lines of the README, followed by those of the cookbook: the lines of
+// their shell blocks, and the commands of crontabs. printed is the output that the README shows below a
+// command with a $ before it.
 func readmeLines(t *testing.T) (lines []string, printed string) {
 	t.Helper()
 	text, err := os.ReadFile("README.md")
@@ -37,12 +37,12 @@ func readmeLines(t *testing.T) (lines []string, printed string) {
 			lines, printed = append(lines, line), rest
 		case "sh":
 			block = regexp.MustCompile(`(?m)(^|  +)# .*$`).ReplaceAllString(block, "")
-			// A line that begins with a blank goes on with the command above it.
+			// A line that begins with a blank continues the command above it.
 			for _, line := range regexp.MustCompile(`(?m)^\S.*(\n +.*)*$`).FindAllString(block, -1) {
 				lines = append(lines, strings.TrimRight(line, " "))
 			}
 		default:
-			require.Fail(t, "what is a block of "+m[1]+"?")
+			require.Fail(t, "unknown kind of block: "+m[1])
 		}
 	}
 	return lines, printed
@@ -65,22 +65,22 @@ func TestReadme(t *testing.T) {
 	require.Len(t, lines, len(runs)+len(cannot))
 
 	s := newSandbox(t, readFiles(t, "readme"), engine, "crew/runner/steer/control/crew-top", "crew/runner/show/web/crew-web")
-	s.goes()
-	s.files = s.look()
+	s.setUpGo()
+	s.files = s.readAll()
 	repository, err := os.Getwd()
 	require.NoError(t, err)
 	rewrite := strings.NewReplacer("/films/", s.dir+"/films/", "--listen 0.0.0.0", "--listen 0.0.0.0:0", "--dir hub", "--dir ~/hub", "hub/admin.json", "~/hub/admin.json", "--jitter 10m", "--jitter 10ms")
 	times := regexp.MustCompile(`[0-9.]+m?s\b`)
 	for _, p := range steps {
 		script := p.line
-		if as := p.what["as"]; as != "" {
+		if as := p.notes["as"]; as != "" {
 			script = strings.ReplaceAll(as, "LINE", p.line)
 		}
 		if s.lacks(script) {
 			continue
 		}
 		script = rewrite.Replace(script)
-		want, until := p.what["want"], p.what["until"]
+		want, until := p.notes["want"], p.notes["until"]
 		if until != "" {
 			s.background(strings.TrimSuffix(script, "&"), rewrite.Replace(until))
 			continue
@@ -93,7 +93,7 @@ func TestReadme(t *testing.T) {
 			require.Equal(t, times.ReplaceAllString(printed, "TIME"), times.ReplaceAllString(strings.TrimLeft(out, "\n"), "TIME"))
 			continue
 		}
-		got := s.becomes(strings.ReplaceAll(sorted(out), s.home, "~"), status)
+		got := s.outcome(strings.ReplaceAll(sorted(out), s.home, "~"), status)
 		if strings.HasPrefix(want, "^") {
 			require.Regexp(t, want, got, script)
 		} else {
@@ -102,8 +102,9 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// goes sets up where go installs crew: without CREW_SOAK, what is built already.
-func (s *sandbox) goes() {
+// setUpGo sets up the directories where go installs crew. Without CREW_SOAK, go only copies programs
+// that are already built.
+func (s *sandbox) setUpGo() {
 	tool, err := exec.LookPath("go")
 	require.NoError(s.t, err)
 	caches, err := exec.Command(tool, "env", "GOMODCACHE", "GOCACHE").Output()
@@ -128,8 +129,7 @@ func (s *sandbox) lacks(script string) bool {
 	return false
 }
 
-// background starts a script, which is told to end after the test, and waits for a
-// condition.
+// background starts a script, which gets SIGTERM after the test, and waits until a condition holds.
 func (s *sandbox) background(script, until string) {
 	cmd := s.command("bash", script)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -145,8 +145,8 @@ func (s *sandbox) background(script, until string) {
 	require.Zero(s.t, status, "%s: %s", script, until)
 }
 
-// The README shows uses of the man page, without the program that feeds the command and
-// its last words.
+// The uses in the README are in the man page, too, though the README may leave out the program that
+// feeds the command and its last words.
 func TestReadmeComingFrom(t *testing.T) {
 	uses, _, tables := usesOfManPage(t)
 	text, err := os.ReadFile("README.md")

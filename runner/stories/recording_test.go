@@ -19,7 +19,7 @@ import (
 
 const recording = "man/crew.svg"
 
-// TestRecording makes the README's picture again, which is to show the same words.
+// TestRecording makes the README's picture again, and checks that it shows the same words.
 func TestRecording(t *testing.T) {
 	crewtest.SoakOnly(t)
 	t.Parallel()
@@ -28,7 +28,7 @@ func TestRecording(t *testing.T) {
 	}
 	then, err := os.ReadFile(recording)
 	require.NoError(t, err)
-	// What a busy machine lets be seen can differ; words that are wrong stay wrong.
+	// On a busy machine the picture can differ by chance. Wrong words differ every time.
 	var made []string
 	for range 3 {
 		cmd := exec.CommandContext(t.Context(), "go", "run", "./testdata/recording")
@@ -43,10 +43,11 @@ func TestRecording(t *testing.T) {
 	require.Equal(t, words(t, then), made, "go run ./testdata/recording > %s makes it again", recording)
 }
 
-// measured is what differs between two recordings of the same run, and what is left of it.
+// measured matches the texts that differ between two recordings of the same run, and says what to keep
+// of them.
 var measured = []struct {
-	what *regexp.Regexp
-	left string
+	pattern *regexp.Regexp
+	kept    string
 }{
 	{regexp.MustCompile(`, \d[\d.]*/s|\d\d:\d\d:\d\d`), ""},
 	{regexp.MustCompile(`(throughput|max) \d.*`), "$1"},
@@ -56,10 +57,10 @@ var measured = []struct {
 	{regexp.MustCompile(`\bpid \d+|^\[1\] \d+`), "pid"},
 }
 
-// words returns the texts of a recording in the order in which they are first seen, those
-// of a moment sorted, without times, rates, sizes, and other numbers that stand alone.
+// words returns the texts of a recording in the order of their first appearance; texts of the same
+// moment are sorted. Times, rates, sizes, and other single numbers are left out.
 func words(t *testing.T, svg []byte) (list []string) {
-	seen := map[string]string{} // the moments, by the group of what is seen from then on
+	seen := map[string]string{} // the moment at which each group appears
 	for _, m := range regexp.MustCompile(`@keyframes k(\d+)\{(0%\{visibility:visible|0%\{visibility:hidden\}[\d.]+)`).FindAllSubmatch(svg, -1) {
 		seen["k"+string(m[1])] = string(m[2])
 	}
@@ -80,7 +81,7 @@ func words(t *testing.T, svg []byte) (list []string) {
 			var text string
 			require.NoError(t, d.DecodeElement(&text, &start))
 			for _, m := range measured {
-				text = m.what.ReplaceAllString(text, m.left)
+				text = m.pattern.ReplaceAllString(text, m.kept)
 			}
 			if regexp.MustCompile(`[a-z]{2}|[A-Z]{3}`).MatchString(text) && !slices.Contains(list, text) {
 				list = append(list, text)
@@ -90,8 +91,8 @@ func words(t *testing.T, svg []byte) (list []string) {
 	}
 }
 
-// TestRecordingIsTame holds that the picture runs nothing and fetches nothing, shows what a
-// user is to see of crew, and says in words what it shows.
+// TestRecordingIsTame checks that the picture runs and fetches nothing, shows the important parts of
+// crew's output, and describes itself in words.
 func TestRecordingIsTame(t *testing.T) {
 	svg, err := os.ReadFile(recording)
 	require.NoError(t, err)

@@ -19,35 +19,34 @@ import (
 
 const engine = "crew/runner/far/engine/crew-engine"
 
-// sh begins a program that stands in for one that needs a network or is not installed
-// everywhere.
+// sh begins a program that stands in for one that needs a network or is not installed everywhere.
 const sh = "#!/bin/sh\n"
 
-// step is a command line, or one of the test's own if line is empty, and what is said of it.
+// step is a command line, or a step of the test itself if line is empty, with its annotations.
 type step struct {
-	line string
-	what map[string]string
+	line  string
+	notes map[string]string
 }
 
-// readSteps returns the steps of a file in testdata. Between empty lines are the lines of a step, of
-// which some begin with what they say:
+// readSteps returns the steps of a file in testdata. Steps are separated by empty lines. The lines of a
+// step are its command line, and annotations:
 //
-//	as:     what runs, with LINE for the line
-//	want:   what becomes of it (see sandbox.becomes); a regular expression if it begins with ^
-//	until:  a condition for which to wait; the line goes on in the background
+//	as:     the script to run, with LINE in place of the command line
+//	want:   the outcome (see sandbox.outcome); a regular expression if it begins with ^
+//	until:  a condition to wait for; the command line keeps running in the background
 func readSteps(t *testing.T, name string) (steps []step) {
 	t.Helper()
 	text, err := os.ReadFile("runner/stories/testdata/" + name + ".steps")
 	require.NoError(t, err)
 	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
-		p := step{what: map[string]string{}}
+		p := step{notes: map[string]string{}}
 		var command []string
 		for line := range strings.SplitSeq(block, "\n") {
 			key, value, found := strings.Cut(line, ": ")
 			switch {
 			case strings.HasPrefix(line, "# "):
 			case found && slices.Contains([]string{"as", "want", "until", "crew", "theirs"}, key):
-				p.what[key] = value
+				p.notes[key] = value
 			default:
 				command = append(command, line)
 			}
@@ -76,11 +75,11 @@ type sandbox struct {
 	dir, home string
 	programs  string // directory of crew and its companions
 	env       []string
-	files     map[string]string // what was in dir when becomes last looked
+	files     map[string]string // content of dir at the last call of changed
 }
 
-// newSandbox makes a sandbox with files. Those in bin come first in PATH, and then crew with
-// companions of these packages.
+// newSandbox makes a sandbox with files. Files in bin come first in PATH, and then crew and the
+// programs of the companion packages.
 func newSandbox(t *testing.T, files map[string]string, companions ...string) *sandbox {
 	t.Helper()
 	s := &sandbox{t: t, dir: t.TempDir(), home: t.TempDir(), programs: filepath.Dir(crewtest.Build(t, "crew"))}
@@ -93,11 +92,11 @@ func newSandbox(t *testing.T, files map[string]string, companions ...string) *sa
 	s.env = append(os.Environ(), "HOME="+s.home, "TMPDIR="+s.home, "XDG_RUNTIME_DIR="+s.home, "LC_ALL=C", "TERM=xterm",
 		"PARALLEL_SHELL=/bin/sh", "PARALLEL=--will-cite", "MAKEFLAGS=", "MAKELEVEL=", "CREW_OPTS=", "CI=", "GITHUB_ACTIONS=",
 		"PATH="+filepath.Join(s.dir, "bin")+":"+s.programs+":"+os.Getenv("PATH"))
-	s.files = s.look()
+	s.files = s.readAll()
 	return s
 }
 
-// write makes a file, which is a program if it begins like one.
+// write writes a file, which is executable if it begins with #!.
 func (s *sandbox) write(name, text string) {
 	s.t.Helper()
 	mode := fs.FileMode(0o666)
@@ -109,7 +108,7 @@ func (s *sandbox) write(name, text string) {
 	require.NoError(s.t, os.WriteFile(path, []byte(text), mode))
 }
 
-// command returns a command that has a shell run a script.
+// command returns a command that runs a script in a shell.
 func (s *sandbox) command(shell, script string, env ...string) *exec.Cmd {
 	cmd := exec.Command(shell, "-c", script)
 	cmd.Dir, cmd.Env = s.dir, append(slices.Clip(s.env), env...)
@@ -129,12 +128,12 @@ func (s *sandbox) run(shell, script string, env ...string) (string, int) {
 	return stdout.String(), cmd.ProcessState.ExitCode()
 }
 
-// sorted returns the lines of a text in order.
+// sorted returns a text with its lines sorted.
 func sorted(text string) string { return strings.Join(slices.Sorted(strings.Lines(text)), "") }
 
-// becomes returns what a script has printed, its status, and what it has made of the
-// files since the last call, with | for a newline.
-func (s *sandbox) becomes(out string, status int) string {
+// outcome returns the output of a script, its status, and the files that changed since the last call,
+// with | for a newline.
+func (s *sandbox) outcome(out string, status int) string {
 	var changes []string
 	if status != 0 {
 		changes = append(changes, fmt.Sprint("status ", status))
@@ -143,9 +142,9 @@ func (s *sandbox) becomes(out string, status int) string {
 	return strings.ReplaceAll(out+strings.Join(changes, " "), "\n", "|")
 }
 
-// look returns what is in the files, but for those that hold times and the directories
-// of --state.
-func (s *sandbox) look() map[string]string {
+// readAll returns the content of all files, except those that hold times and the directories of
+// --state.
+func (s *sandbox) readAll() map[string]string {
 	s.t.Helper()
 	files := map[string]string{}
 	require.NoError(s.t, filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
@@ -165,12 +164,12 @@ func (s *sandbox) look() map[string]string {
 	return files
 }
 
-// changed lists the files that were removed since it was last called, and those that
-// came or changed, with what is in them.
+// changed lists the files that were removed since its last call, and the new and changed files with
+// their content.
 func (s *sandbox) changed() (list []string) {
 	s.t.Helper()
 	was := s.files
-	s.files = s.look()
+	s.files = s.readAll()
 	for name := range was {
 		if _, there := s.files[name]; !there {
 			list = append(list, "-"+name)
