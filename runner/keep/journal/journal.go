@@ -39,7 +39,8 @@ type Config struct {
 	Output  Output
 
 	// SameCommand means that all tasks run the same program, so the run ends if that cannot be
-	// executed. The task that found this out is not done and runs again in the next run.
+	// executed. The tasks that it could not be executed for are not done, and the next run tries
+	// them again.
 	SameCommand bool
 	// Notice prints a message for the user.
 	Notice func(string)

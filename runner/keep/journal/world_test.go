@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,33 +115,12 @@ func (w *world) do(step string) error {
 		return w.j.Withdraw(w.named(names))
 	case "logall":
 		return w.j.ClearLogged()
-	case "damage":
-		require.NoError(w.t, os.Truncate(filepath.Join(w.cfg.Dir, filepath.Base(w.j.out.file.Name())), 0))
-	case "fails": // only notes are recorded from now on
-		w.j.fail(errors.New("no room"))
-	case "block": // nothing can be created under the name of a new journal
-		return os.MkdirAll(filepath.Join(w.cfg.Dir, newName, "full"), 0o700)
-	case "litter": // files that a crash may leave
-		return os.WriteFile(filepath.Join(w.cfg.Dir, names[0]), []byte("of a crash"), 0o600)
 	case "compact", "compact-all":
 		w.j.cfg.Slack = map[bool]int64{true: -1 << 40, false: 1 << 20}[op == "compact-all"]
 		defer func() { w.j.cfg.Slack = 1 << 40 }()
 		return w.compact()
-	case "breaks": // the disk fails from now on
-		var err error
-		w.j.file.Close()
-		w.j.file, err = os.OpenFile(names[0], os.O_RDWR, 0)
-		require.NoError(w.t, err)
-	case "breaks-outputs":
-		var err error
-		w.j.out.file, err = os.OpenFile(names[0], os.O_RDWR, 0)
-		require.NoError(w.t, err)
-	case "kill":
-		w.kill(math.MaxInt64, "", false)
-	case "powercut":
-		w.kill(math.MaxInt64, "", true)
 	default:
-		w.t.Fatal("no such step: ", step)
+		return w.fault(op, names)
 	}
 	return nil
 }
@@ -156,31 +133,16 @@ func (w *world) open(words []string) error {
 	w.tasks, w.order = map[string]*task.Task{}, nil
 	slack := w.cfg.Slack
 	for _, word := range words {
-		switch word {
-		case "-retry":
-			w.cfg.Resume.RetryFailed = true
-		case "-replay":
-			w.cfg.Resume.Replay = true
-		case "-recall":
-			w.cfg.Resume.Recall = true
-		case "-changed":
-			w.cfg.Resume.Changed = true
-		case "-reset":
-			w.cfg.Resume.Reset = true
-		case "-compact":
-			w.cfg.Slack = -1 << 40
-		case "-lines":
-			w.cfg.Output.Plan = task.Plan{Show: task.ShowLines}
-		case "-order":
-			w.cfg.Output.Plan.Order = true
-		default:
-			for w.tasks[word] != nil {
-				word += "+"
-			}
-			w.tasks[word] = w.plain(word, uint64(len(input)+1))
-			w.order = append(w.order, word)
-			input = append(input, w.tasks[word])
+		if strings.HasPrefix(word, "-") {
+			w.set(word)
+			continue
 		}
+		for w.tasks[word] != nil {
+			word += "+"
+		}
+		w.tasks[word] = w.plain(word, uint64(len(input)+1))
+		w.order = append(w.order, word)
+		input = append(input, w.tasks[word])
 	}
 	j, err := Open(w.cfg)
 	w.cfg.Slack, w.cfg.Output.Plan = slack, task.Plan{}
@@ -214,6 +176,21 @@ func (w *world) open(words []string) error {
 		w.before[name] = &a
 	}
 	return nil
+}
+
+// set sets an option of the next run.
+func (w *world) set(option string) {
+	r, plan := &w.cfg.Resume, &w.cfg.Output.Plan
+	switch option {
+	case "-compact":
+		w.cfg.Slack = -1 << 40
+	case "-lines":
+		*plan = task.Plan{Show: task.ShowLines}
+	default:
+		*map[string]*bool{
+			"-retry": &r.RetryFailed, "-replay": &r.Replay, "-recall": &r.Recall, "-changed": &r.Changed, "-reset": &r.Reset, "-order": &plan.Order,
+		}[option] = true
+	}
 }
 
 // plain returns a task as the source returns it.
@@ -335,42 +312,6 @@ func (w *world) change(name string, words []string) error {
 	}
 	w.tasks[name] = &changed
 	return w.j.Change([]*task.Task{&changed})
-}
-
-// note notes the files that a power cut would leave.
-func (w *world) note() {
-	o := w.j.out
-	if !w.j.dirty && w.j.failure() == nil {
-		w.synced = w.j.end
-	}
-	if !o.dirty {
-		w.outputs = o.end
-		if o.pending.Len() > 0 {
-			w.outputs = o.pendingAt
-		}
-	}
-}
-
-// kill continues in a copy of the directory as a kill leaves it: n bytes of the journal and an
-// incomplete line. A power cut also loses what was not synced, except the positions of outputs.
-func (w *world) kill(n int64, torn string, powercut bool) {
-	dir := w.t.TempDir()
-	require.NoError(w.t, os.CopyFS(dir, os.DirFS(w.cfg.Dir)))
-	path := filepath.Join(dir, journalName)
-	file, err := os.ReadFile(path)
-	require.NoError(w.t, err)
-	if powercut && n == math.MaxInt64 {
-		n = w.synced
-	}
-	file = append(file[:min(n, int64(len(file)))], torn...)
-	require.NoError(w.t, os.WriteFile(path, file, 0o600))
-	output := filepath.Join(dir, filepath.Base(w.j.out.file.Name()))
-	if info, err := os.Stat(output); err == nil && powercut {
-		require.NoError(w.t, os.Truncate(output, min(info.Size(), w.outputs)))
-		require.NoError(w.t, os.Truncate(output, info.Size()))
-	}
-	w.j.Close()
-	w.cfg.Dir = dir
 }
 
 // view returns the state of a task at the start of the run: how it ended in an earlier one, or how
