@@ -13,9 +13,9 @@ import (
 
 // line is a command line split into its options and its operands.
 type line struct {
-	uses  []use
-	rest  []string
-	ended bool // a -- ended the options; it is in neither part
+	uses     []use
+	operands []string
+	dashDash bool // a -- ended the options; it is in neither part
 }
 
 // split splits args, which lack the command's name. It knows what urfave/cli does
@@ -30,28 +30,28 @@ func (c *command) split(args []string) (line, error) {
 		var err error
 		switch {
 		case arg == "--":
-			l.ended = len(l.rest) == 0
-			l.rest = append(l.rest, next...)
+			l.dashDash = len(l.operands) == 0
+			l.operands = append(l.operands, next...)
 			return l, nil
-		case c.hasRun() && longDash(arg) != "":
-			return line{}, &UsageError{arg + " begins with a dash that is no hyphen", "write " + longDash(arg)}
+		case c.takesRunOptions() && fixDashes(arg) != "":
+			return line{}, &UsageError{arg + " begins with a dash that is no hyphen", "write " + fixDashes(arg)}
 		case len(arg) < 2 || arg[0] != '-', c.operands == takesSize && isNumber(arg[1:]), c.operands == takesTopic:
-			if !c.mixes() {
-				l.rest = args
+			if !c.optionsAnywhere() {
+				l.operands = args
 				return l, l.checkHeader()
 			}
-			l.rest, args = append(l.rest, arg), next
+			l.operands, args = append(l.operands, arg), next
 			continue
 		case arg[1] == '-':
 			uses, args, err = c.splitLong(arg, next)
 		default:
 			uses, args, err = c.splitShort(arg, next)
 		}
-		if err != nil && c.operands == takesVerb && len(l.rest) > 0 {
-			return line{}, c.noVerb(l.rest)
+		if err != nil && c.operands == takesVerb && len(l.operands) > 0 {
+			return line{}, c.errVerb(l.operands)
 		}
 		if err != nil {
-			return line{}, ofWorker(err, l.uses, arg)
+			return line{}, hintWorker(err, l.uses, arg)
 		}
 		l.uses = append(l.uses, uses...)
 	}
@@ -60,7 +60,7 @@ func (c *command) split(args []string) (line, error) {
 
 // checkHeader refuses the value that --header has in parallel.
 func (l *line) checkHeader() error {
-	if n := len(l.uses); n > 0 && l.uses[n-1].opt.name == "header" && l.rest[0] == ":" {
+	if n := len(l.uses); n > 0 && l.uses[n-1].opt.name == "header" && l.operands[0] == ":" {
 		return &UsageError{"--header takes no value", "drop the : behind it"}
 	}
 	return nil
@@ -68,7 +68,7 @@ func (l *line) checkHeader() error {
 
 // longDash returns an option whose hyphens an editor has made longer as it was probably
 // typed, or "".
-func longDash(arg string) string {
+func fixDashes(arg string) string {
 	name := strings.TrimLeft(arg, "-—–−")
 	option, _, _ := strings.Cut(name, "=")
 	switch {
@@ -82,7 +82,7 @@ func longDash(arg string) string {
 
 // ofWorker returns err, which arg has caused, with another hint if arg is probably an
 // option of the worker's command, which was not quoted.
-func ofWorker(err error, before []use, arg string) error {
+func hintWorker(err error, before []use, arg string) error {
 	var e *UsageError
 	if n := len(before); n > 0 && before[n-1].opt.name == "worker" && errors.As(err, &e) {
 		e.Hint = "if it is the worker's, quote the whole command: " + before[n-1].spelled + " " + task.Quote(before[n-1].value+" "+arg+" ...")
@@ -100,8 +100,8 @@ func (c *command) splitLong(arg string, next []string) (uses []use, rest []strin
 		return nil, nil, c.unknownLong(u.spelled)
 	case u.opt.value == "" && attached:
 		return nil, nil, &UsageError{u.spelled + " takes no value", "write " + u.spelled + " alone"}
-	case u.opt.alone != "" && !attached:
-		u.value = u.opt.alone
+	case u.opt.implied != "" && !attached:
+		u.value = u.opt.implied
 	case u.opt.value != "" && !attached:
 		if len(next) == 0 {
 			return nil, nil, missingValue(u)
@@ -151,7 +151,7 @@ func numberLen(s string) int {
 
 // respell makes an -N that does not go with --pipe the -n that it is to xargs and
 // parallel.
-func respell(uses []use) {
+func resolveN(uses []use) {
 	if slices.ContainsFunc(uses, func(u use) bool { return u.opt.name == "pipe" }) {
 		return
 	}
@@ -206,10 +206,10 @@ func fromEnvironment(value string) ([]use, error) {
 	switch u, usage := errors.AsType[*UsageError](err); {
 	case usage:
 		return nil, &UsageError{"CREW_OPTS: " + u.Msg, u.Hint}
-	case l.ended:
+	case l.dashDash:
 		return nil, &UsageError{`CREW_OPTS holds "--"`, "it may hold options only"}
-	case len(l.rest) > 0:
-		return nil, &UsageError{fmt.Sprintf("CREW_OPTS holds %q", l.rest[0]), "it may hold options only"}
+	case len(l.operands) > 0:
+		return nil, &UsageError{fmt.Sprintf("CREW_OPTS holds %q", l.operands[0]), "it may hold options only"}
 	}
 	for i := range l.uses {
 		u := &l.uses[i]

@@ -28,20 +28,20 @@ func FuzzArgs(f *testing.F) {
 			require.ErrorAs(t, err, new(*UsageError))
 			return
 		}
-		again, err := commands[0].split(append(append(words(l.uses), "--"), l.rest...))
+		again, err := commands[0].split(append(append(words(l.uses), "--"), l.operands...))
 		require.NoError(t, err)
-		require.True(t, again.ended)
+		require.True(t, again.dashDash)
 		require.Equal(t, words(l.uses), words(again.uses))
-		require.Equal(t, append([]string{}, l.rest...), append([]string{}, again.rest...))
+		require.Equal(t, append([]string{}, l.operands...), append([]string{}, again.operands...))
 
-		command, groups, err := splitGroups(l.rest)
+		command, groups, err := splitGroups(l.operands)
 		if err == nil {
 			all := slices.Clone(command)
 			for _, g := range groups {
 				all = append(append(all, g.Values...), g.File)
 			}
 			separates := func(w string) bool { return strings.HasPrefix(w, ":::") || w == "" }
-			require.Equal(t, slices.DeleteFunc(slices.Clone(l.rest), separates), slices.DeleteFunc(all, separates))
+			require.Equal(t, slices.DeleteFunc(slices.Clone(l.operands), separates), slices.DeleteFunc(all, separates))
 		}
 		if len(command) > 0 {
 			env := func(string) string { return "" }

@@ -23,7 +23,7 @@ import (
 var rules string
 
 // ruleOf takes a line of rules apart. what is "" if the conditions do not go together with others.
-func ruleOf(line string) (conds, others, what, hint string) {
+func parseRule(line string) (conds, others, what, hint string) {
 	rule, hint, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 	conds, others, clash := strings.Cut(rule, " + ")
 	if !clash {
@@ -43,23 +43,23 @@ func (o *Options) refusals() (all []UsageError) {
 		all = append(all, UsageError{what, hint})
 	}
 	for i := range o.uses {
-		if u := &o.uses[i]; !o.of.takes(u.opt) {
-			refuse(u, u, u.String()+" is no option of "+strings.TrimSuffix("crew "+o.Do, " "+DoRun), o.of.instead(u.opt))
+		if u := &o.uses[i]; !o.command.takes(u.opt) {
+			refuse(u, u, u.String()+" is no option of "+strings.TrimSuffix("crew "+o.Do, " "+DoRun), o.command.hintInstead(u.opt))
 		}
 	}
 	for line := range strings.Lines(rules) {
-		conds, others, what, hint := ruleOf(line)
+		conds, others, what, hint := parseRule(line)
 		for cond := range strings.FieldsSeq(conds) {
-			u := o.when(cond)
+			u := o.match(cond)
 			switch {
 			case u == nil:
 			case what == "":
 				for other := range strings.FieldsSeq(others) {
-					if with := o.when(other); with != nil {
+					if with := o.match(other); with != nil {
 						refuse(u, with, u.withChoice()+" and "+with.withChoice()+" do not go together", hint)
 					}
 				}
-			case !o.whenAny(others):
+			case !o.anyHolds(others):
 				refuse(u, u, u.withChoice()+" needs "+what, hint)
 			}
 		}
@@ -68,15 +68,15 @@ func (o *Options) refusals() (all []UsageError) {
 }
 
 // whenAny reports whether one of conditions holds.
-func (o *Options) whenAny(conds string) bool {
-	return slices.ContainsFunc(strings.Fields(conds), func(cond string) bool { return o.when(cond) != nil })
+func (o *Options) anyHolds(conds string) bool {
+	return slices.ContainsFunc(strings.Fields(conds), func(cond string) bool { return o.match(cond) != nil })
 }
 
 // when returns the use that makes the condition hold, or nil. It is spelled as all of them are.
-func (o *Options) when(cond string) (holds *use) {
+func (o *Options) match(cond string) (holds *use) {
 	for part := range strings.SplitSeq(cond, "&") {
 		part, not := strings.CutPrefix(part, "!")
-		u := o.part(part)
+		u := o.matchPart(part)
 		switch {
 		case (u == nil) != not:
 			return nil
@@ -90,11 +90,11 @@ func (o *Options) when(cond string) (holds *use) {
 }
 
 // part returns a copy of the use that makes a part of a condition hold, or nil.
-func (o *Options) part(text string) *use {
+func (o *Options) matchPart(text string) *use {
 	name, value, exact := strings.Cut(text, "=")
 	name, pattern, matches := strings.Cut(name, "~")
 	name, other := strings.CutSuffix(name, "!")
-	u := use{opt: &option{name: name}, spelled: o.state(name)}
+	u := use{opt: &option{name: name}, spelled: o.stateName(name)}
 	if given := o.given(name); given != nil {
 		u = *given
 	} else if u.spelled == "" {
@@ -113,7 +113,7 @@ func (o *Options) part(text string) *use {
 
 // state returns what people call what stands for a condition that is no option, or "" if it does not
 // hold. Behind an option, nobody sees that.
-func (o *Options) state(name string) string {
+func (o *Options) stateName(name string) string {
 	in, c := &o.Input, &o.Command
 	inTimes := func(path string) bool {
 		return filepath.Clean(path) == filepath.Clean(strings.TrimPrefix(o.Output.Joblog, "+"))
@@ -128,11 +128,11 @@ func (o *Options) state(name string) string {
 		return "values on the command line"
 	case name == "product" && in.Sources() > 1:
 		return "a product"
-	case name == "numbered" && o.holds(o.Words(), "{#}"):
+	case name == "numbered" && o.hasPlaceholder(o.Words(), "{#}"):
 		return "{#} in the command"
-	case name == "placed" && o.holds(o.Words(), "{%}"):
+	case name == "placed" && o.hasPlaceholder(o.Words(), "{%}"):
 		return "{%} in the command"
-	case name == "operands" && o.of.operands != takesWork && (len(o.Ctl.Tasks)+len(o.Ctl.Work) > 0 || o.Ctl.Run != "" && o.given("run") == nil):
+	case name == "operands" && o.command.operands != takesWork && (len(o.Ctl.Tasks)+len(o.Ctl.Work) > 0 || o.Ctl.Run != "" && o.given("run") == nil):
 		return "arguments"
 	case name == "in-times" && slices.ContainsFunc(in.Times, inTimes),
 		name == "unused" && !anyContains(o.Words(), c.Replace) && anyContains(o.Words(), "{}"), // such as xargs --replace, which needs no value
@@ -146,7 +146,7 @@ func (o *Options) state(name string) string {
 func (o *Options) Workers() string {
 	u := o.given("jobs")
 	if u == nil {
-		u = o.when("topics!=auto")
+		u = o.match("topics!=auto")
 	}
 	if u == nil {
 		return ""
@@ -157,14 +157,14 @@ func (o *Options) Workers() string {
 // takes reports whether o is an option of c.
 func (c *command) takes(o *option) bool {
 	tool, _, _ := strings.Cut(c.name, " ")
-	return (hasWord(o.of, tool) || hasWord(o.of, strings.Replace(c.name, " ", "-", 1))) && (c.operands != takesVerb || o.name == "help")
+	return (hasWord(o.commands, tool) || hasWord(o.commands, strings.Replace(c.name, " ", "-", 1))) && (c.operands != takesVerb || o.name == "help")
 }
 
 // instead returns what to do with an option of runs that the command does not take.
-func (c *command) instead(o *option) string {
+func (c *command) hintInstead(o *option) string {
 	switch {
-	case !hasWord(o.of, DoRun):
-		return "write crew " + o.of + " before the options"
+	case !hasWord(o.commands, DoRun):
+		return "write crew " + o.commands + " before the options"
 	case c.name == DoWork:
 		return "drop %s; the run that brings the tasks says what becomes of them"
 	case c.name == DoAttach:

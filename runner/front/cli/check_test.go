@@ -24,7 +24,7 @@ func TestRules(t *testing.T) {
 		require.NotContains(t, all[i].Hint, "%s")
 	}
 	for line := range strings.Lines(rules) {
-		conds, others, what, hint := ruleOf(line)
+		conds, others, what, hint := parseRule(line)
 		for cond := range strings.FieldsSeq(conds) {
 			if what != "" {
 				refused("needs "+what, hint, cond)

@@ -69,7 +69,7 @@ func commandNamed(name string) *command {
 }
 
 // find returns the command that args name, and the words after its name.
-func find(args []string) (c *command, rest []string) {
+func findCommand(args []string) (c *command, rest []string) {
 	if len(args) == 0 || !isCommand(args[0]) {
 		return &commands[0], args
 	}
@@ -88,11 +88,13 @@ func isCommand(word string) bool {
 }
 
 // hasRun reports whether the command takes the options of runs.
-func (c *command) hasRun() bool { return c.operands == takesCommand || c.name == DoAttach }
+func (c *command) takesRunOptions() bool { return c.operands == takesCommand || c.name == DoAttach }
 
 // mixes reports whether options may follow operands. Those of the others end at the
 // first operand, which may be a command with options of its own.
-func (c *command) mixes() bool { return c.operands != takesCommand && c.operands != takesWork }
+func (c *command) optionsAnywhere() bool {
+	return c.operands != takesCommand && c.operands != takesWork
+}
 
 // hasWord reports whether word is in a list that is separated by blanks, maybe as
 // word!=value.

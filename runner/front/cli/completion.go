@@ -10,7 +10,7 @@ import (
 )
 
 // typing stands for the word that is to be completed.
-const typing = "\x00"
+const incomplete = "\x00"
 
 // complete returns what the last of words, which follow crew, may be.
 func complete(shell string, words []string) *Completion {
@@ -27,28 +27,28 @@ func complete(shell string, words []string) *Completion {
 	}
 	last := len(words) - 1
 	x.prefix = words[last]
-	c, before := find(words[:last])
-	l, err := c.split(append(before[:len(before):len(before)], typing))
+	c, before := findCommand(words[:last])
+	l, err := c.split(append(before[:len(before):len(before)], incomplete))
 	if err != nil {
 		return x
 	}
-	if n := len(l.uses); n > 0 && l.uses[n-1].value == typing {
-		x.value(l.uses[n-1].opt)
+	if n := len(l.uses); n > 0 && l.uses[n-1].value == incomplete {
+		x.addValues(l.uses[n-1].opt)
 		return x
 	}
-	if strings.HasPrefix(x.prefix, "-") && !l.ended && (c.mixes() || len(l.rest) == 1) {
-		x.option(c)
+	if strings.HasPrefix(x.prefix, "-") && !l.dashDash && (c.optionsAnywhere() || len(l.operands) == 1) {
+		x.addOptions(c)
 		return x
 	}
 	if last == 0 {
-		x.commands()
+		x.addCommands()
 	}
 	for _, u := range l.uses {
 		if u.opt.name == "run" {
 			x.Run = u.value
 		}
 	}
-	x.operand(c, len(l.rest), at[last+1-len(l.rest)])
+	x.addOperands(c, len(l.operands), at[last+1-len(l.operands)])
 	return x
 }
 
@@ -72,7 +72,7 @@ func (x *Completion) add(word, text string) {
 }
 
 // commands adds crew's own commands.
-func (x *Completion) commands() {
+func (x *Completion) addCommands() {
 	for _, c := range commands {
 		if isCommand(c.name) {
 			x.add(c.name, c.text)
@@ -81,13 +81,13 @@ func (x *Completion) commands() {
 }
 
 // option adds the options of a command, or the values of the one that is there.
-func (x *Completion) option(c *command) {
+func (x *Completion) addOptions(c *command) {
 	if name, value, attached := strings.Cut(x.prefix, "="); attached {
 		if o := c.long(strings.TrimLeft(name, "-")); o != nil {
 			if x.prefix = value; x.shell == "fish" {
 				x.lead = name + "="
 			}
-			x.value(o)
+			x.addValues(o)
 		}
 		return
 	}
@@ -99,7 +99,7 @@ func (x *Completion) option(c *command) {
 }
 
 // value adds the values of an option.
-func (x *Completion) value(o *option) {
+func (x *Completion) addValues(o *option) {
 	switch {
 	case o.choices != "":
 		for choice := range strings.FieldsSeq(o.choices) {
@@ -108,9 +108,9 @@ func (x *Completion) value(o *option) {
 	case o.value == takesFarRun:
 		x.Runs = true
 	case o.name == "retry-on":
-		x.list(strings.Fields("exit signal timeout start answer output memory any"))
+		x.addItems(strings.Fields("exit signal timeout start answer output memory any"))
 	case o.name == "ssh" && !strings.HasPrefix(x.prefix, ".") && !strings.HasPrefix(x.prefix, "/"):
-		x.list(sshHosts())
+		x.addItems(sshHosts())
 	case o.value == "DIR":
 		x.kind = "dirs"
 	case hasWord("FILE PATH CMD URL HOSTS", o.value), hasWord("makes stdout-to reads transfer-file return", o.name):
@@ -120,7 +120,7 @@ func (x *Completion) value(o *option) {
 
 // list adds items of a list with commas, of which the last one is typed. A number of places
 // may stand before it.
-func (x *Completion) list(items []string) {
+func (x *Completion) addItems(items []string) {
 	before := x.prefix[:strings.LastIndexByte(x.prefix, ',')+1]
 	if slots, _ := cutSlots(x.prefix[len(before):]); slots != "" {
 		before += slots + "/"
@@ -147,7 +147,7 @@ func sshHosts() (hosts []string) {
 
 // operand adds what the nth operand of a command may be. The first one is at a word of
 // the shell's line.
-func (x *Completion) operand(c *command, n, first int) {
+func (x *Completion) addOperands(c *command, n, first int) {
 	switch c.operands {
 	case takesCommand:
 		if x.kind = fmt.Sprint("command ", first); n == 1 {

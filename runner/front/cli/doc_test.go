@@ -57,7 +57,7 @@ func tableOptions() []string {
 	var list []string
 	for _, o := range options() {
 		switch {
-		case o.of == "":
+		case o.commands == "":
 			list = append(list, o.form+":")
 		case o.ofRuns():
 			list = append(list, o.form)
@@ -110,8 +110,8 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	for _, o := range options() {
-		require.Equal(t, o.of == "", o.text == "", o.name)
-		if o.of != "" && o.means == "" {
+		require.Equal(t, o.commands == "", o.text == "", o.name)
+		if o.commands != "" && o.means == "" {
 			_ = new(Options).set(o, "x") // panics if there is no such field
 		}
 	}
@@ -129,7 +129,7 @@ func TestColumns(t *testing.T) {
 		table.WriteString(strings.Repeat("| ", i) + c.name + "\n")
 		require.True(t, c.long("help") != nil || c.operands == takesTopic, c.name)
 	}
-	for _, o := range slices.DeleteFunc(slices.Clone(options()), func(o *option) bool { return o.of == "" }) {
+	for _, o := range slices.DeleteFunc(slices.Clone(options()), func(o *option) bool { return o.commands == "" }) {
 		row := optionRows(false, func(row *option) bool { return row == o })
 		for i, c := range commands {
 			at, is, got := c.name+" "+o.form, "  ", c.long(o.name)
@@ -155,7 +155,7 @@ func TestColumns(t *testing.T) {
 			table.WriteString(is)
 		}
 		table.WriteString(o.form + "\n")
-		for of := range strings.FieldsSeq(o.of) {
+		for of := range strings.FieldsSeq(o.commands) {
 			require.NotNil(t, commandNamed(strings.Replace(of, "-", " ", 1)), of)
 		}
 	}
@@ -205,7 +205,7 @@ func TestHelpTopics(t *testing.T) {
 	}
 	for _, o := range options() {
 		text := optionHelp("--" + o.name)
-		if require.Equal(t, o.of == "", text == "", o.name); o.ofRuns() {
+		if require.Equal(t, o.commands == "", text == "", o.name); o.ofRuns() {
 			require.Contains(t, text, "\n     "+o.form, o.name)
 		}
 	}

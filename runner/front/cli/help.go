@@ -125,7 +125,7 @@ func optionRows(headings bool, wanted func(*option) bool) string {
 	var b strings.Builder
 	heading := ""
 	for _, o := range options() {
-		if o.of == "" && headings {
+		if o.commands == "" && headings {
 			heading = "\n" + o.form + ":\n"
 		}
 		if !wanted(o) {

@@ -91,8 +91,8 @@ func appendHost(hosts []Host, item, where string) ([]Host, error) {
 	h := Host{Target: part[2]}
 	if part[1] != "" {
 		var err error
-		if h.Slots, err = parseWhole(part[1], 1, mostSlots); err != nil {
-			return nil, bad(fmt.Sprintf("write 1 to %d before the slash", mostSlots))
+		if h.Slots, err = parseWhole(part[1], 1, maxSlots); err != nil {
+			return nil, bad(fmt.Sprintf("write 1 to %d before the slash", maxSlots))
 		}
 	}
 	switch host, port, _ := strings.Cut(h.Target, ":"); {
@@ -111,7 +111,7 @@ func appendHost(hosts []Host, item, where string) ([]Host, error) {
 }
 
 // mostSlots is more than any machine can use.
-const mostSlots = 100_000
+const maxSlots = 100_000
 
 // hostName returns the name of a target's worker: the host without user and port, in
 // the characters of a name.

@@ -50,7 +50,7 @@ func becomes(t *testing.T, typed, name string) string {
 	if name == "split" {
 		l, err := commands[0].split(args[1:])
 		require.NoError(t, err)
-		return fmt.Sprintf("%q %q", words(l.uses), l.rest)
+		return fmt.Sprintf("%q %q", words(l.uses), l.operands)
 	}
 	o, err := Parse(args, env)
 	if name == "refused" {

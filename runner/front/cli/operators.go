@@ -56,7 +56,7 @@ func (c Command) program() string {
 
 // TakesFound reports whether the record takes the place of the {} that find has for what
 // it has found.
-func (c Command) TakesFound() bool {
+func (c Command) ReplacesFindBraces() bool {
 	line := strings.Join(c.Words, " ")
 	return !c.Literal && c.Replace == "{}" && (strings.Contains(line, " -exec") || strings.Contains(line, " -ok")) &&
 		regexp.MustCompile(`(^|[\s;&|(/])find\s(.*\s)?-(exec|ok)(dir)?\s[^;]*\{\}`).MatchString(line)
@@ -105,7 +105,7 @@ func (o *Options) MayLackColons() bool {
 }
 
 // Typing returns what to say when a person is to type the records.
-func (o *Options) Typing() string {
+func (o *Options) TerminalNotice() string {
 	text := "reading tasks from the terminal: end with Ctrl-D"
 	if o.MayLackColons() && len(o.Command.Words) > 1 {
 		text += "; values in the command line need ::: before them"

@@ -17,26 +17,26 @@ import (
 // and a test compares the man page with it. Its row has form, of, text and values with " | " between
 // them. A field called _ sets another one or, without to, stands for an option with a value.
 type option struct {
-	form   string // the names and the value, as --help has them, or a heading
-	of     string // the commands that take it, with a hyphen before a verb, or a tool with all its verbs; "" of a heading
-	text   string // description in --help
-	values string // the least and the most number, or any; the value of an option that takes none
-	to     string // the path of the field that it sets
-	by     string // which of the parsers its value takes; "" if the field tells
+	form     string // the names and the value, as --help has them, or a heading
+	commands string // the commands that take it, with a hyphen before a verb, or a tool with all its verbs; "" of a heading
+	text     string // description in --help
+	values   string // the least and the most number, or any; the value of an option that takes none
+	field    string // the path of the field that it sets
+	parser   string // which of the parsers its value takes; "" if the field tells
 
 	name    string // long, without dashes; "" of a heading
 	short   string // letters of the short forms
 	value   string // name of the value; "" if the option takes none
 	choices string // the values, if they are a closed set
-	alone   string // the value if none is attached; "" if one has to follow
+	implied string // the value if none is attached; "" if one has to follow
 	means   string // name=value of the option that this one is short for
 }
 
 // options returns the table of options, in the order of --help.
-var options = sync.OnceValue(func() []*option { return optionsOf(reflect.TypeFor[Options](), "") })
+var options = sync.OnceValue(func() []*option { return collectOptions(reflect.TypeFor[Options](), "") })
 
 // optionsOf returns the options that set the fields of a struct at a path, with their headings.
-func optionsOf(t reflect.Type, path string) (all []*option) {
+func collectOptions(t reflect.Type, path string) (all []*option) {
 	for f := range t.Fields() {
 		if row, found := f.Tag.Lookup("row"); found {
 			all = append(all, newOption(f, row, path))
@@ -46,7 +46,7 @@ func optionsOf(t reflect.Type, path string) (all []*option) {
 			all = append(all, &option{form: heading})
 		}
 		if f.Type.Kind() == reflect.Struct {
-			all = append(all, optionsOf(f.Type, path+f.Name+".")...)
+			all = append(all, collectOptions(f.Type, path+f.Name+".")...)
 		}
 	}
 	return all
@@ -55,7 +55,7 @@ func optionsOf(t reflect.Type, path string) (all []*option) {
 // newOption takes the tag of a field apart.
 func newOption(f reflect.StructField, row, path string) *option {
 	part := strings.Split(row, " | ")
-	o := &option{form: part[0], of: cmp.Or(sets[part[1]], part[1]), text: part[2], values: strings.Join(part[3:], ""), to: path + f.Name, by: f.Tag.Get("by")}
+	o := &option{form: part[0], commands: cmp.Or(commandSets[part[1]], part[1]), text: part[2], values: strings.Join(part[3:], ""), field: path + f.Name, parser: f.Tag.Get("by")}
 	letters, rest, _ := strings.Cut(o.form, "--")
 	name, value, alone := strings.Cut(rest, "[=")
 	if !alone {
@@ -69,19 +69,19 @@ func newOption(f reflect.StructField, row, path string) *option {
 		o.choices = o.values
 	}
 	if alone {
-		o.alone, _, _ = strings.Cut(o.choices, " ")
+		o.implied, _, _ = strings.Cut(o.choices, " ")
 	}
 	if f.Name != "_" {
 		return o
 	}
-	if o.to = f.Tag.Get("to"); o.to == "" {
+	if o.field = f.Tag.Get("to"); o.field == "" {
 		o.means = o.values
 	}
 	return o
 }
 
 // sets are the commands that words of rows stand for.
-var sets = map[string]string{
+var commandSets = map[string]string{
 	"runs":       "run serve",
 	"all":        "run serve worker",
 	"shown":      "run serve engine-attach",
@@ -94,13 +94,13 @@ var sets = map[string]string{
 // set sets the field of an option.
 func (o *Options) set(p *option, value string) (err error) {
 	to := reflect.ValueOf(o).Elem()
-	for name := range strings.SplitSeq(p.to, ".") {
+	for name := range strings.SplitSeq(p.field, ".") {
 		to = to.FieldByName(name)
 	}
 	if p.value == "" {
 		value = p.values
 	}
-	if parse := reflect.ValueOf(parsers[p.by]); parse.IsValid() {
+	if parse := reflect.ValueOf(parsers[p.parser]); parse.IsValid() {
 		args := []reflect.Value{reflect.ValueOf(value), to}
 		out := parse.Call(args[:parse.Type().NumIn()])
 		if out[0].Type() != to.Type() {
@@ -146,7 +146,7 @@ func (o *Options) set(p *option, value string) (err error) {
 
 // ofRuns reports whether the option is one of those that run tasks.
 func (o *option) ofRuns() bool {
-	return hasWord(o.of, DoRun) || hasWord(o.of, DoServe) || hasWord(o.of, DoWork)
+	return hasWord(o.commands, DoRun) || hasWord(o.commands, DoServe) || hasWord(o.commands, DoWork)
 }
 
 // use is one occurrence of an option.
@@ -181,11 +181,11 @@ func (u use) withValue() string {
 
 // withChoice is like String, with the value if it is one of a closed set.
 func (u use) withChoice() string {
-	if u.opt.alone != "" && u.value != u.opt.alone {
+	if u.opt.implied != "" && u.value != u.opt.implied {
 		u.spelled += "=" + u.value
 		return u.String()
 	}
-	if u.opt.choices == "" || u.opt.alone != "" || u.spelled != "--"+u.opt.name {
+	if u.opt.choices == "" || u.opt.implied != "" || u.spelled != "--"+u.opt.name {
 		return u.String()
 	}
 	return u.withValue()

@@ -50,8 +50,8 @@ type Options struct {
 	Look Look
 	_    struct{} `row:"-h, --help | ctl engine state report web | print this" to:"Help"`
 
-	of   *command
-	uses []use // the options given, in order, without those that were dropped
+	command *command
+	uses    []use // the options given, in order, without those that were dropped
 }
 
 // Input configures where records come from and how they are cut. Delim, which ends a record, is
@@ -185,25 +185,25 @@ type Failure struct {
 }
 
 // RetryOn selects the attempts to retry: those that one of its items matches.
-type RetryOn []Retried
+type RetryOn []RetryRule
 
 // Retried matches attempts with an outcome and an exit status from From to To, both included. An Outcome
 // of 0 is for every failure.
-type Retried struct {
+type RetryRule struct {
 	Outcome  task.Outcome
 	From, To int
 }
 
 // Has reports whether r is to be retried.
 func (on RetryOn) Has(r *task.Result) bool {
-	return slices.ContainsFunc(on, func(x Retried) bool {
+	return slices.ContainsFunc(on, func(x RetryRule) bool {
 		return x.Outcome == 0 || x.Outcome == r.Outcome && x.From <= r.Code && r.Code <= x.To
 	})
 }
 
 // Names reports whether an item is for this outcome alone.
 func (on RetryOn) Names(o task.Outcome) bool {
-	return slices.ContainsFunc(on, func(x Retried) bool { return x.Outcome == o })
+	return slices.ContainsFunc(on, func(x RetryRule) bool { return x.Outcome == o })
 }
 
 // Output configures where results go. With FailedOnly nothing is said of a run of tasks that all
@@ -386,7 +386,7 @@ const defaultQueue = "default"
 // finish fills in.
 func newOptions(c *command) *Options {
 	return &Options{ // as literals: to parse them costs a tenth of the start
-		Do: c.name, of: c,
+		Do: c.name, command: c,
 		Input:   Input{Delim: "\n"},
 		Command: Command{Replace: "{}"},
 		Coproc:  Coproc{Protocol: task.LineProtocol, Window: 1},

@@ -17,10 +17,10 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 	if len(args) > 1 && args[0] == "--complete" {
 		return &Options{Completion: complete(args[1], args[2:])}, nil
 	}
-	c, args := find(args)
+	c, args := findCommand(args)
 	var fromEnv []use
 	var err error
-	if c.hasRun() {
+	if c.takesRunOptions() {
 		if fromEnv, err = fromEnvironment(env("CREW_OPTS")); err != nil {
 			return nil, err
 		}
@@ -30,8 +30,8 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 		return nil, err
 	}
 	l.uses = append(fromEnv, l.uses...)
-	if c.hasRun() {
-		respell(l.uses)
+	if c.takesRunOptions() {
+		resolveN(l.uses)
 	}
 	o, err := c.read(l)
 	if err != nil {
@@ -44,7 +44,7 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 	case o.Print != "":
 	case len(refused) > 0:
 		return nil, &refused[0]
-	case c.hasRun():
+	case c.takesRunOptions():
 		if err := o.Command.checkOperators(); err != nil {
 			return nil, err
 		}
@@ -57,7 +57,7 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 // is the error, and the Options have the rest.
 func (c *command) read(l line) (*Options, error) {
 	o := newOptions(c)
-	o.uses, o.Command.Literal = l.uses, l.ended
+	o.uses, o.Command.Literal = l.uses, l.dashDash
 	var bad error
 	for _, u := range l.uses {
 		err := o.set(u.opt, u.value)
@@ -65,7 +65,7 @@ func (c *command) read(l line) (*Options, error) {
 			err = checkChoice(u.value, u.opt.choices)
 		}
 		if err != nil && bad == nil {
-			if hint := peer(u.opt.name+"="+u.value, advises); hint != "" {
+			if hint := lookupPeer(u.opt.name+"="+u.value, meansAdvice); hint != "" {
 				err = errors.New(hint)
 			}
 			bad = u.bad(err)
@@ -77,10 +77,10 @@ func (c *command) read(l line) (*Options, error) {
 		Compiled: time.Unix(0, 0), // if unset, urfave/cli looks up the binary's age
 		Commands: []*cli.Command{{
 			Name: c.name, HideHelp: true, SkipFlagParsing: true,
-			Action: func(ctx *cli.Context) error { return c.take(o, ctx.Args().Slice()) },
+			Action: func(ctx *cli.Context) error { return c.takeOperands(o, ctx.Args().Slice()) },
 		}},
 	}
-	if err := app.Run(append([]string{"crew", c.name}, l.rest...)); bad == nil && !o.Help && o.Print == "" {
+	if err := app.Run(append([]string{"crew", c.name}, l.operands...)); bad == nil && !o.Help && o.Print == "" {
 		bad = err
 	}
 	return o, bad

@@ -25,7 +25,7 @@ func TestPeerOptions(t *testing.T) {
 			if !strings.HasPrefix(spelled, "--") {
 				o = commands[0].short(name[0])
 			}
-			if hint := peer(name, advises); hint != "" {
+			if hint := lookupPeer(name, meansAdvice); hint != "" {
 				_, err := commands[0].split([]string{spelled})
 				require.EqualError(t, err, "unknown option "+spelled+": "+hint)
 			} else {
@@ -48,9 +48,9 @@ func TestPeerOptionsTable(t *testing.T) {
 		seen[strings.ReplaceAll(o.name, "-", "")] = true
 	}
 	for line := range strings.Lines(peers) {
-		names, says, spelled := strings.Cut(line, means)
+		names, says, spelled := strings.Cut(line, meansOption)
 		if !spelled {
-			names, says, _ = strings.Cut(line, advises)
+			names, says, _ = strings.Cut(line, meansAdvice)
 		}
 		if says == "" {
 			continue
@@ -68,7 +68,7 @@ func TestPeerOptionsTable(t *testing.T) {
 		}
 		for _, m := range regexp.MustCompile(`(^|crew | )--([a-z]+(-[a-z]+)*)`).FindAllStringSubmatch(says, -1) {
 			require.NotNil(t, long(m[2]), line)
-			require.Empty(t, peer(m[2], means)+peer(m[2], advises), line)
+			require.Empty(t, lookupPeer(m[2], meansOption)+lookupPeer(m[2], meansAdvice), line)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestManPageHasThePeersSpellings(t *testing.T) {
 	text, _, _ = strings.Cut(text, ".Pp\n")
 	want := map[string]string{}
 	for line := range strings.Lines(peers) {
-		if names, says, found := strings.Cut(strings.TrimSpace(line), means); found {
+		if names, says, found := strings.Cut(strings.TrimSpace(line), meansOption); found {
 			for name := range strings.FieldsSeq(names) {
 				want[name] = says
 			}

@@ -18,13 +18,13 @@ var peers string
 // What is between the names of an option of peers, separated by blanks, and what it is here or what to
 // do instead. A dash within a name does not count.
 const (
-	means   = " = "
-	advises = ": "
+	meansOption = " = "
+	meansAdvice = ": "
 )
 
 // peer returns what there is about an option of peers, or about an option of crew with a value of theirs,
 // as name=value, or "".
-func peer(name, about string) string {
+func lookupPeer(name, about string) string {
 	for line := range strings.Lines(peers) {
 		names, says, _ := strings.Cut(strings.TrimSpace(line), about)
 		if says != "" && slices.ContainsFunc(strings.Fields(names), func(s string) bool { return s == name || !strings.Contains(s, "=") && sameName(s, name) }) {
@@ -35,8 +35,8 @@ func peer(name, about string) string {
 }
 
 // accepted returns the option that peers spell name, or nil.
-func accepted(name string) *option {
-	known := peer(name, means)
+func peerOption(name string) *option {
+	known := lookupPeer(name, meansOption)
 	switch {
 	case known == "":
 		return nil

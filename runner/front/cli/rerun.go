@@ -17,8 +17,8 @@ import (
 // Rerun writes the command lines that run again what a run has left.
 type Rerun struct {
 	*Options
-	Whole bool // the command lines of tasks are the records
-	Rest  bool // the records are those of the input that were not read, on standard input
+	CommandLines bool // the command lines of tasks are the records
+	Unread       bool // the records are those of the input that were not read, on standard input
 }
 
 // CommandsSuffice reports whether the command lines of failed tasks are enough to
@@ -29,7 +29,7 @@ func (r Rerun) CommandsSuffice() bool {
 }
 
 // Unlike returns why a task would change if it were run from a list, or "".
-func (r Rerun) Unlike(t *task.Task) string {
+func (r Rerun) WhyChanged(t *task.Task) string {
 	if t.Block != nil {
 		return "there are no blocks"
 	}
@@ -37,15 +37,15 @@ func (r Rerun) Unlike(t *task.Task) string {
 	if len(words) == 0 {
 		words = t.Argv // otherwise, inserted values do not count
 	}
-	number := r.NumberIn(words)
-	if r.holds(slices.Concat(r.Makes.Outs, r.Makes.Reads, []string{r.Makes.Stdout}), "{#}") {
+	number := r.NumberPlaceholder(words)
+	if r.hasPlaceholder(slices.Concat(r.Makes.Outs, r.Makes.Reads, []string{r.Makes.Stdout}), "{#}") {
 		number = "{#}"
 	}
 	if number != "" {
 		return number + " would be another number"
 	}
 	for _, u := range r.uses {
-		if name := u.opt.name; r.State.Dir != "" && (name == "colsep" || name == "csv") && r.drops(name) {
+		if name := u.opt.name; r.State.Dir != "" && (name == "colsep" || name == "csv") && r.omits(name) {
 			return "without " + u.opt.typed() + " they are of another command"
 		}
 	}
@@ -54,13 +54,13 @@ func (r Rerun) Unlike(t *task.Task) string {
 
 // NumberIn returns what stands for the number of a task in the words of its command, or
 // "".
-func (r Rerun) NumberIn(words []string) string {
+func (r Rerun) NumberPlaceholder(words []string) string {
 	for _, name := range [...]string{"CREW_SEQ", "PARALLEL_SEQ"} {
 		if anyContains(words, name) {
 			return "$" + name
 		}
 	}
-	if len(r.Words()) > 0 && r.holds(words, "{#}") {
+	if len(r.Words()) > 0 && r.hasPlaceholder(words, "{#}") {
 		return "{#}"
 	}
 	return ""
@@ -71,7 +71,7 @@ func anyContains(words []string, text string) bool {
 }
 
 // AsRead reports whether a task gets the text of its records, and not their columns.
-func (r Rerun) AsRead() bool {
+func (r Rerun) TakesText() bool {
 	p := r.Protocol()
 	return r.Command.Stdin || p == task.LineProtocol || p == task.NULProtocol
 }
@@ -79,20 +79,20 @@ func (r Rerun) AsRead() bool {
 // drops reports whether such a run does without an option, such as those
 // that read and cut records, those about earlier runs, and those of reports. Tasks that read their records
 // need what ends those; records of one source are given to them uncut.
-func (r Rerun) drops(name string) bool {
+func (r Rerun) omits(name string) bool {
 	switch {
 	case hasWord("arg-file replay retry-failed rerun-changed state-reset jitter report trace", name):
 		return true
-	case r.Rest:
+	case r.Unread:
 		return false
 	case hasWord("null delimiter", name):
-		return !r.AsRead()
+		return !r.TakesText()
 	case hasWord("colsep csv", name):
-		return !r.AsRead() || r.Input.Sources() > 1
+		return !r.TakesText() || r.Input.Sources() > 1
 	case hasWord("shard times", name): // they are part of what the state is of
 		return r.State.Dir == "" && (name == "shard" || r.Sched.Order == "")
 	}
-	return name == "eof" || name == "input" && !r.Input.JSON || r.Whole && hasWord("header max-args max-chars spread replace", name)
+	return name == "eof" || name == "input" && !r.Input.JSON || r.CommandLines && hasWord("header max-args max-chars spread replace", name)
 }
 
 // Line returns a command line, quoted for a shell, that does to other records what this
@@ -102,22 +102,22 @@ func (r Rerun) Line(options, values string) string {
 	// CREW_OPTS applies to the new command line as well, so clear it if it holds an
 	// option that is not in effect there, or has another value.
 	clearEnv := slices.ContainsFunc(r.uses, func(u use) bool {
-		return u.env && (r.drops(u.opt.name) || r.besides(u) != u)
+		return u.env && (r.omits(u.opt.name) || r.withUnusedFile(u) != u)
 	})
 	if clearEnv {
 		words = append(words, "CREW_OPTS=")
 	}
 	words = append(words, "crew")
 	for _, u := range r.uses {
-		if (!u.env || clearEnv) && !r.drops(u.opt.name) {
-			words = append(words, r.besides(u).typed())
+		if (!u.env || clearEnv) && !r.omits(u.opt.name) {
+			words = append(words, r.withUnusedFile(u).typed())
 		}
 	}
 	if r.State.Dir != "" {
 		words = append(words, "--retry-failed")
 	}
 	words = append(words, options)
-	if command := r.Command.Words; len(command) > 0 && !r.Whole {
+	if command := r.Command.Words; len(command) > 0 && !r.CommandLines {
 		if strings.HasPrefix(command[0], "-") || isCommand(command[0]) || r.Command.operator() != "" {
 			words = append(words, "--")
 		}
@@ -193,7 +193,7 @@ func (o *Options) Identity() string {
 
 // appendTyped appends the option in its shortest form, quoted for a shell.
 func (u use) appendTyped(words []string) []string {
-	if u.opt.alone != "" {
+	if u.opt.implied != "" {
 		return append(words, u.word())
 	}
 	words = append(words, u.opt.typed())
@@ -205,14 +205,14 @@ func (u use) appendTyped(words []string) []string {
 
 // besides returns an option for such a run with which this run's joblog,
 // report and results stay: it names other files. With --state that run completes them.
-func (r Rerun) besides(u use) use {
+func (r Rerun) withUnusedFile(u use) use {
 	if r.State.Dir != "" {
 		return u
 	}
 	switch u.opt.name {
 	case "joblog", "junit":
 		if st, err := os.Stat(u.value); err == nil && st.Mode().IsRegular() {
-			u.value = r.unused(u.value)
+			u.value = r.unusedPath(u.value)
 		}
 	case "results":
 		path, err := expand.NewPath(u.value, expand.Config{Replace: r.Command.Replace, Fields: true})
@@ -224,16 +224,16 @@ func (r Rerun) besides(u use) use {
 		if !constant {
 			rest = "/" + u.value[len(dir):]
 		}
-		u.value = r.unused(filepath.Clean(cmp.Or(dir, "results"))) + rest
+		u.value = r.unusedPath(filepath.Clean(cmp.Or(dir, "results"))) + rest
 	}
 	return u
 }
 
 // unused returns a path like this one at which there is no file: log, log.2, log.3. For what was
 // not read it is the one after that.
-func (r Rerun) unused(path string) string {
+func (r Rerun) unusedPath(path string) string {
 	stem := regexp.MustCompile(`\.\d+$`).ReplaceAllString(path, "")
-	for n, rest := 2, r.Rest; ; n++ {
+	for n, rest := 2, r.Unread; ; n++ {
 		if _, err := os.Lstat(path); err != nil {
 			if !rest {
 				return path
@@ -245,6 +245,6 @@ func (r Rerun) unused(path string) string {
 }
 
 // holds reports whether words have a placeholder that stands for what crew says it does.
-func (o *Options) holds(words []string, placeholder string) bool {
+func (o *Options) hasPlaceholder(words []string, placeholder string) bool {
 	return o.Command.Replace != placeholder && anyContains(words, placeholder)
 }

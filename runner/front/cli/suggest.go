@@ -11,8 +11,8 @@ import (
 
 // unknownLong returns the error for an unknown long option.
 func (c *command) unknownLong(spelled string) error {
-	if !c.hasRun() {
-		return c.hasNo(spelled)
+	if !c.takesRunOptions() {
+		return c.errNoOption(spelled)
 	}
 	return &UsageError{"unknown option " + quoteOption(spelled), optionHint(strings.TrimPrefix(spelled, "--"))}
 }
@@ -20,10 +20,10 @@ func (c *command) unknownLong(spelled string) error {
 // unknownShort returns the error for the unknown short option arg[i], or for a
 // long option with a single dash.
 func (c *command) unknownShort(arg string, i int) error {
-	if !c.hasRun() {
-		return c.hasNo("-" + arg[i:i+1])
+	if !c.takesRunOptions() {
+		return c.errNoOption("-" + arg[i:i+1])
 	}
-	msg, hint := "unknown option "+quoteOption("-"+arg[i:i+1]), cmp.Or(peer(arg[i:i+1], advises), seeHelp)
+	msg, hint := "unknown option "+quoteOption("-"+arg[i:i+1]), cmp.Or(lookupPeer(arg[i:i+1], meansAdvice), seeHelp)
 	if len(arg) > 2 {
 		msg += " in " + quoteOption(arg)
 	}
@@ -34,7 +34,7 @@ func (c *command) unknownShort(arg string, i int) error {
 }
 
 // hasNo returns the error for an unknown option of a command that has few.
-func (c *command) hasNo(spelled string) error {
+func (c *command) errNoOption(spelled string) error {
 	hint := "it takes " + oneOf(c.optionNames())
 	if c.operands == takesVerb {
 		hint = "options follow the verb, as in " + c.usage()
@@ -66,7 +66,7 @@ func didYouMean(word string, names []string, dashes, other string) string {
 
 // optionHint returns a hint for the unknown long option of runs with that name.
 func optionHint(name string) string {
-	if hint := peer(name, advises); hint != "" {
+	if hint := lookupPeer(name, meansAdvice); hint != "" {
 		return hint
 	}
 	var names []string

@@ -12,7 +12,7 @@ import (
 )
 
 // take sets what the operands say.
-func (c *command) take(o *Options, operands []string) (err error) {
+func (c *command) takeOperands(o *Options, operands []string) (err error) {
 	ctl, n := &o.Ctl, len(operands)
 	named := ctl.All || ctl.Key != nil && c.operands != takesWork
 	lacks := n == 0 || c.operands != takesWork && slices.Contains(operands, "")
@@ -24,7 +24,7 @@ func (c *command) take(o *Options, operands []string) (err error) {
 		}
 		return err
 	case takesVerb:
-		return c.noVerb(operands)
+		return c.errVerb(operands)
 	case takesTopic:
 		return o.takeTopic(operands)
 	case takesSources, takesWorkers:
@@ -35,7 +35,7 @@ func (c *command) take(o *Options, operands []string) (err error) {
 	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove:
 		if c.operands == takesMove {
 			if lacks || !hasWord("first last", operands[n-1]) {
-				return c.wrong("crew %s needs first or last at the end", c.name)
+				return c.errOperands("crew %s needs first or last at the end", c.name)
 			}
 			ctl.Last, operands, lacks = operands[n-1] == "last", operands[:n-1], n == 1
 		}
@@ -57,15 +57,15 @@ func (c *command) take(o *Options, operands []string) (err error) {
 	case err != nil:
 		return err
 	case lacks && !named && !optional:
-		return c.wrong("crew %s needs an argument", c.name)
+		return c.errOperands("crew %s needs an argument", c.name)
 	case len(operands) > 0:
-		return c.wrong("%q is one word too many", operands[0])
+		return c.errOperands("%q is one word too many", operands[0])
 	}
 	return nil
 }
 
 // wrong returns the error of operands that the command does not take.
-func (c *command) wrong(format string, args ...any) error {
+func (c *command) errOperands(format string, args ...any) error {
 	return &UsageError{fmt.Sprintf(format, args...), "write " + c.usage()}
 }
 
@@ -98,7 +98,7 @@ func splitGroups(operands []string) (command []string, groups []input.Group, err
 }
 
 // noVerb returns the error of a command of verbs without one that it knows.
-func (c *command) noVerb(operands []string) error {
+func (c *command) errVerb(operands []string) error {
 	verbs := c.verbs()
 	if len(operands) == 0 {
 		return &UsageError{"crew " + c.name + " needs a verb, such as " + verbs[0] + " or status", "see crew " + c.name + " --help"}
@@ -140,7 +140,7 @@ func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 		if _, bad := parseName(w); err != nil && bad == nil && ctl.Run == "" {
 			return &UsageError{fmt.Sprintf("%q is no number of a task", w), "if it is a run, write --run " + w}
 		} else if err != nil {
-			return c.wrong("%q is no number of a task", w)
+			return c.errOperands("%q is no number of a task", w)
 		}
 		ctl.Tasks = append(ctl.Tasks, id)
 	}

@@ -17,14 +17,14 @@ func addOffers(value string, caps []task.Cap) (_ []task.Cap, err error) {
 	ends := regexp.MustCompile(`(=[^,]*),|,([^,=:]*[=:])`)
 	for c := range strings.SplitSeq(ends.ReplaceAllString(value, "$1\n$2"), "\n") {
 		if err == nil {
-			caps, err = addUnits(c, caps)
+			caps, err = addCap(c, caps)
 		}
 	}
 	return caps, err
 }
 
 // addUnits adds a limit by name, which no other one has, by the case of letters alone either.
-func addUnits(value string, caps []task.Cap) ([]task.Cap, error) {
+func addCap(value string, caps []task.Cap) ([]task.Cap, error) {
 	c, err := parseCap(value)
 	same := func(other task.Cap) bool { return strings.EqualFold(other.Name, c.Name) }
 	if i := slices.IndexFunc(caps, same); err == nil && i >= 0 {
@@ -34,7 +34,7 @@ func addUnits(value string, caps []task.Cap) ([]task.Cap, error) {
 }
 
 // mostList is the length of the longest list of units, which has to fit a variable.
-const mostList = 64 << 10
+const maxList = 64 << 10
 
 // parseCap parses NAME=N, or NAME and a list of units: NAME:UNIT,UNIT.
 func parseCap(s string) (c task.Cap, err error) {
@@ -63,15 +63,15 @@ func parseCap(s string) (c task.Cap, err error) {
 			return c, fmt.Errorf("write units of letters, digits, dots, hyphens and _, with commas between them: %s is none", task.Quote(task.Shorten(u, 40)))
 		case slices.Contains(c.Units[:i], u):
 			return c, fmt.Errorf("write each unit once: %s is there twice", u)
-		case len(c.Units) > task.MostUnits || len(list) > mostList:
-			return c, fmt.Errorf("write at most %d units, in %d bytes", task.MostUnits, mostList)
+		case len(c.Units) > task.MostUnits || len(list) > maxList:
+			return c, fmt.Errorf("write at most %d units, in %d bytes", task.MostUnits, maxList)
 		}
 	}
 	return c, nil
 }
 
 // mostRate is the largest number of starts that a rate can name.
-const mostRate = 1_000_000
+const maxRate = 1_000_000
 
 // parseRate parses N/PERIOD or N/PERIOD,burst=B.
 func parseRate(s string) (r task.Rate, err error) {
@@ -81,9 +81,9 @@ func parseRate(s string) (r task.Rate, err error) {
 		return r, hint
 	}
 	var wrong [3]error
-	r.N, wrong[0] = parseWhole(part[1], 1, mostRate)
+	r.N, wrong[0] = parseWhole(part[1], 1, maxRate)
 	r.Period, wrong[1] = task.ParseDuration(cmp.Or(part[3], "1"+part[2]))
-	r.Burst, wrong[2] = parseWhole(cmp.Or(part[4], "1"), 1, mostRate)
+	r.Burst, wrong[2] = parseWhole(cmp.Or(part[4], "1"), 1, maxRate)
 	if errors.Join(wrong[:]...) != nil || r.Period == 0 {
 		return task.Rate{}, hint
 	}

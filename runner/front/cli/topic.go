@@ -124,8 +124,8 @@ func optionHelp(topic string) (text string) {
 		switch {
 		case o.ofRuns() && (named || topic == o.name || len(letter) == 1 && strings.Contains(o.short, letter)):
 			return row + "\n" + man.Entry(o.name).Text(helpWidth()) + origin(&man.Pages[0], append(man.Find(o.name), man.Mentions(o.name)...))
-		case named && o.of != "":
-			of := "Of crew " + strings.NewReplacer("-", " ", " ", ", crew ").Replace(o.of)
+		case named && o.commands != "":
+			of := "Of crew " + strings.NewReplacer("-", " ", " ", ", crew ").Replace(o.commands)
 			text += row + "\n" + task.Shorten(of, helpWidth()-1) + "\n"
 		}
 	}

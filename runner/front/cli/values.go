@@ -24,7 +24,7 @@ import (
 // they say what to write instead. One that takes the field adds to it, as each does if that is a slice.
 var parsers = map[string]any{
 	"delimiter": input.ParseDelimiter, "colsep": input.ParseColsep, "shard": parseShard, "block": parseBlock, "mark": parseMark,
-	"topics": sched.ParseTopics, "cap": addUnits, "offers": addOffers, "rate": parseRate, "load": parseLoad, "memfree": parseMemFree,
+	"topics": sched.ParseTopics, "cap": addCap, "offers": addOffers, "rate": parseRate, "load": parseLoad, "memfree": parseMemFree,
 	"ready": parseReady, "retry-on": parseRetryOn, "halt": parseHalt, "deadline": parseDeadline, "progress": parseProgress,
 	"queue": parseQueue, "variable": parseVariable, "labels": parseLabels, "name": parseName, "host": parseHost, "output": parseOutput,
 	"in": parseIn, "at": parseAt, "limit": parseLimit, "task": parseTask,
@@ -66,21 +66,21 @@ const digits = "0123456789"
 // parseName parses the name of a run, which must not look like the number of a
 // process.
 func parseName(s string) (string, error) {
-	return matching(`[\w.][\w.-]{0,63}`, s, "write up to 64 letters, digits and -_. that are not a number")
+	return matchName(`[\w.][\w.-]{0,63}`, s, "write up to 64 letters, digits and -_. that are not a number")
 }
 
 // parseQueue reads the name of a queue, which is a part of the names of NATS's subjects.
 func parseQueue(s string) (string, error) {
-	return matching(`\w[\w-]{0,63}`, s, "write up to 64 letters, digits, - and _ that are not a number")
+	return matchName(`\w[\w-]{0,63}`, s, "write up to 64 letters, digits, - and _ that are not a number")
 }
 
 // parseVariable parses the name of an environment variable.
 func parseVariable(s string) (string, error) {
-	return matching(`[A-Za-z_]\w*`, s, "write the name of a variable, such as LANG; its value is that of crew's")
+	return matchName(`[A-Za-z_]\w*`, s, "write the name of a variable, such as LANG; its value is that of crew's")
 }
 
 // matching refuses what does not match an expression, or is a number.
-func matching(expr, s, hint string) (string, error) {
+func matchName(expr, s, hint string) (string, error) {
 	if !regexp.MustCompile(`^(?:`+expr+`)$`).MatchString(s) || isNumber(s) {
 		return "", errors.New(hint)
 	}
@@ -99,7 +99,7 @@ func parseLabels(s string) (list []string, err error) {
 }
 
 // here returns the time now in the zone that TZ says, or in any if that is not understood.
-func here() (now time.Time, zone error) {
+func localNow() (now time.Time, zone error) {
 	at, err := task.Zone(os.LookupEnv("TZ"))
 	if err != nil {
 		at = time.UTC
@@ -109,13 +109,13 @@ func here() (now time.Time, zone error) {
 
 // parseDeadline parses the time of a run, a duration or a moment.
 func parseDeadline(s string, l core.Limit) (_ core.Limit, err error) {
-	now, zone := here()
+	now, zone := localNow()
 	l.Run, l.Until, err = deadlineAfter(s, now, zone)
 	return l, err
 }
 
 func deadlineAfter(s string, now time.Time, zone error) (after time.Duration, until time.Time, err error) {
-	if until, err = moment(s, now, zone); err != errNoMoment {
+	if until, err = parseMoment(s, now, zone); err != errNotMoment {
 		return 0, until, err
 	}
 	if after, err = task.ParseDuration(s); err != nil || after == 0 {
@@ -126,7 +126,7 @@ func deadlineAfter(s string, now time.Time, zone error) (after time.Duration, un
 
 // moment parses a local time of day, which is then the next one, a local date and time, or a
 // moment in the form of RFC 3339. zone is why now is not local.
-func moment(s string, now time.Time, zone error) (time.Time, error) {
+func parseMoment(s string, now time.Time, zone error) (time.Time, error) {
 	for form := range strings.SplitSeq("15:04|15:04:05|2006-01-02 15:04|2006-01-02 15:04:05|2006-01-02T15:04|2006-01-02T15:04:05|"+
 		time.RFC3339+"|2006-01-02 15:04:05Z07:00", "|") {
 		t, err := time.Parse(form, s)
@@ -135,23 +135,23 @@ func moment(s string, now time.Time, zone error) (time.Time, error) {
 		case strings.Contains(form, "Z"):
 			return t, nil
 		case len(form) > len(time.TimeOnly):
-			return local(t, now.Location()), zone
+			return localTime(t, now.Location()), zone
 		default:
 			next := now
 			for year, month, day := now.Date(); !next.After(now); day++ {
-				next = local(t.AddDate(year, int(month)-1, day-1), now.Location())
+				next = localTime(t.AddDate(year, int(month)-1, day-1), now.Location())
 			}
 			return next, zone
 		}
 	}
-	return time.Time{}, errNoMoment
+	return time.Time{}, errNotMoment
 }
 
-var errNoMoment = errors.New("no moment")
+var errNotMoment = errors.New("no moment")
 
 // local returns the moment at which clocks of a location show what those in UTC show at t. If
 // there are two, or none as clocks are set forward, it is the later one that may be meant.
-func local(t time.Time, in *time.Location) time.Time {
+func localTime(t time.Time, in *time.Location) time.Time {
 	at := func(day time.Duration) time.Time {
 		_, offset := t.Add(day).In(in).Zone()
 		return t.Add(-time.Duration(offset) * time.Second).In(in)
@@ -164,14 +164,14 @@ func local(t time.Time, in *time.Location) time.Time {
 
 // parseAt parses a moment that is still to come.
 func parseAt(s string) (time.Time, error) {
-	now, zone := here()
+	now, zone := localNow()
 	return momentAfter(s, now, zone)
 }
 
 func momentAfter(s string, now time.Time, zone error) (time.Time, error) {
-	t, err := moment(s, now, zone)
+	t, err := parseMoment(s, now, zone)
 	switch {
-	case err == errNoMoment:
+	case err == errNotMoment:
 		hint := errors.New(`write 22:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z; others as "$(date -Is -d 'next friday')"`)
 		if d, err := task.ParseDuration(s); err == nil && d > 0 && !isNumber(s) {
 			hint = errors.New("write --in " + s)
@@ -206,7 +206,7 @@ func parseRetryOn(s string) (list RetryOn, err error) {
 	for item := range strings.SplitSeq(s, ",") {
 		name, span, spans := strings.Cut(item, ":")
 		outcome, known := retryOutcomes[name]
-		x := Retried{outcome, 0, anyStatus}
+		x := RetryRule{outcome, 0, anyStatus}
 		if spans {
 			from, to, isRange := strings.Cut(span, "-")
 			if !isRange {

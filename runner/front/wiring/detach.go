@@ -50,7 +50,7 @@ type DetachedRun struct {
 // RunDetached runs the tasks of a detached run and returns the exit status of the process. statusUsage
 // means that the run can never be submitted.
 func RunDetached(h *DetachedRun, far *Far) int {
-	o, err := cli.ParseCarried(h.Words)
+	o, err := cli.ParseDetached(h.Words)
 	if err != nil {
 		return printError(os.Stderr, err)
 	}
@@ -130,7 +130,7 @@ func (w *wiring) detach() (end ending) {
 			stored.Store(t.ID)
 		}
 	}
-	h := Detachment{Place: place, Load: w.load(), Orders: Orders{w.opts.Carried(time.Now()), w.source.sameCommand()}, Notice: w.screen.Notice}
+	h := Detachment{Place: place, Load: w.load(), Orders: Orders{w.opts.DetachWords(time.Now()), w.source.sameCommand()}, Notice: w.screen.Notice}
 	run, handed := "", make(chan error, 1)
 	go func() {
 		var err error

@@ -31,26 +31,26 @@ func (s *source) rerunConfig() sink.RerunConfig {
 	// With -s and {N}, which records are in a task depends on all those before it.
 	regroups := c.MaxChars > 0 && s.indexesRecords()
 	again := cli.Rerun{Options: o}
-	number := again.NumberIn(o.Words())
+	number := again.NumberPlaceholder(o.Words())
 	byRecord := s.results != o.Output.Results
 	cfg := sink.RerunConfig{Line: again.Line, Unread: s.describeRest, State: o.State.Dir != ""}
 	if len(in.Paths()) == 0 {
 		cfg.ReadMore = s.listMore
 	}
 	if (number == "{#}" || number == "" && regroups) && again.CommandsSuffice() && !byRecord {
-		again.Whole = true
+		again.CommandLines = true
 		cfg.Line, cfg.CommandLines = again.Line, true
 		return cfg
 	}
-	cfg.WhyChanged, cfg.SameCommand = again.Unlike, s.resumes()
-	cfg.Columns, cfg.JSON = in.Sources() > 1 || cuts && !again.AsRead(), in.JSON
+	cfg.WhyChanged, cfg.SameCommand = again.WhyChanged, s.resumes()
+	cfg.Columns, cfg.JSON = in.Sources() > 1 || cuts && !again.TakesText(), in.JSON
 	switch {
 	case regroups:
 		cfg.Batch = math.MaxInt
 	case c.MaxChars == 0 && !c.Spread:
 		cfg.Batch = c.MaxArgs
 	}
-	if again.AsRead() {
+	if again.TakesText() {
 		cfg.StdinEnd = s.tasks.Separator()
 	}
 	if in.Header {
@@ -109,12 +109,12 @@ func (s *source) describeRest(id uint64, at int64) string {
 			tool = fmt.Sprintf("sed -%se %d,%dd", z, s.reader.Header()+1, from-1)
 		}
 	}
-	again := cli.Rerun{Options: o, Rest: true}
+	again := cli.Rerun{Options: o, Unread: true}
 	name, how := task.Printable(paths[file]), wholly
 	if name == "-" {
 		name = "standard input"
 	}
-	if number := again.NumberIn(o.Words()); len(paths) == 1 && z != "?" && number == "" && !(o.Pipe.On && in.Header) {
+	if number := again.NumberPlaceholder(o.Words()); len(paths) == 1 && z != "?" && number == "" && !(o.Pipe.On && in.Header) {
 		how = "give it again to: " + tool
 		if st, err := os.Stat(paths[0]); name == paths[0] && err == nil && st.Mode().IsRegular() && !strings.Contains(name, "/fd/") {
 			how = tool + " " + task.Quote(asPath(paths[0]))

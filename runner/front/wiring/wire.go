@@ -156,12 +156,12 @@ func (w *wiring) openInput() (err error) {
 	case o.Pool.TTY && !o.Show.DryRun && !proc.HasTerminal():
 		return misuse("--tty needs a terminal, and crew has none", "drop --tty")
 	case w.readsTerminal():
-		w.screen.Notice(o.Typing())
+		w.screen.Notice(o.TerminalNotice())
 	}
 	if typed := o.WholeLines(); typed != "" {
 		w.remark(typed + " takes lines as they are: -C ' +' splits them at blanks")
 	}
-	if o.Command.TakesFound() {
+	if o.Command.ReplacesFindBraces() {
 		w.remark("{} after find's -exec is the record, too, and not what find has found: -I @ has @ stand for the record")
 	}
 	if w.times, err = openTimes(o); err != nil {

@@ -45,12 +45,12 @@ func (c *command) option(spelled string, is func(*option) bool) (ofRuns *option)
 		case !is(o):
 		case c.takes(o):
 			return o
-		case o.ofRuns() && c.hasRun():
+		case o.ofRuns() && c.takesRunOptions():
 			ofRuns = o
 		}
 	}
-	if ofRuns == nil && c.hasRun() {
-		ofRuns = accepted(spelled)
+	if ofRuns == nil && c.takesRunOptions() {
+		ofRuns = peerOption(spelled)
 	}
 	return ofRuns
 }
