@@ -238,6 +238,7 @@ func TestHelpIndex(t *testing.T) {
 // What newcomers look for stands in the section that they get.
 func TestHelpAnswers(t *testing.T) {
 	for topic, want := range map[string]string{
+		"backoff": "--retry-delay", "order": "-k", "per host": "--per-key", "make": "--makes", "daemons": "setsid", "dag": "\"after\"",
 		"resume": "--state", "gpu": "--cap", "quoting": "{}", "cron": "crontab", "exit": "123",
 		"Ctrl-C": "SIGINT", "power loss": "power", "queue": "crew serve", "ssh": "-S", "rate": "--rate",
 		"stop everything": "crew ctl", "stdin": "standard input", "timeout": "--timeout", "env": "CREW_SEQ", "dependencies": "--after",
