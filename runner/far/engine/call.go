@@ -49,7 +49,7 @@ func connectFor(c *wiring.EngineCall) (s *session, err error) {
 	if c.Dir == "" {
 		return connect(c.URL, c.Notice)
 	}
-	file, told := filepath.Join(c.Dir, ownerFile), notifier{notice: c.Notice}
+	file, notices := filepath.Join(c.Dir, ownerFile), notifier{notice: c.Notice}
 	for end := time.Now().Add(startWait); ; time.Sleep(reconnectWait) {
 		s, err = connect(file, c.Notice)
 		missing, left := errors.Is(err, os.ErrNotExist), time.Until(end)
@@ -59,7 +59,7 @@ func connectFor(c *wiring.EngineCall) (s *session, err error) {
 		case left < 0:
 			return nil, fmt.Errorf("there is no hub in %s: start crew engine serve --dir %[1]s", c.Dir)
 		case left < startWait-time.Second:
-			told.notify("waiting for the hub in " + c.Dir)
+			notices.notify("waiting for the hub in " + c.Dir)
 		}
 	}
 }

@@ -29,6 +29,12 @@ func startServer(o *server.Options) (*server.Server, error) {
 	return s, nil
 }
 
+// stopServer stops a server and waits until it has stopped.
+func stopServer(s *server.Server) {
+	s.Shutdown()
+	s.WaitForShutdown()
+}
+
 // lockFile opens a file of this user and locks it until it is closed.
 func lockFile(path string, flags int) (*os.File, error) {
 	f, err := trust.OpenOwn(path, os.O_RDWR|flags, 0o600)

@@ -218,8 +218,7 @@ func contextText(c *address.Context) ([]byte, error) {
 // close stops the server and unlocks the directory.
 func (h *hub) close() {
 	if h.server != nil {
-		h.server.Shutdown()
-		h.server.WaitForShutdown()
+		stopServer(h.server)
 	}
 	if h.lock != nil {
 		_ = unix.Flock(int(h.lock.Fd()), unix.LOCK_UN) // a process that is being started may have inherited the lock

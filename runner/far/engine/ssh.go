@@ -40,7 +40,7 @@ func startHosts(sub wiring.Submission) (*sshHosts, error) {
 	}
 	c := ssh.Config{Hosts: p.workers(sub), Connect: p.server.InProcessConn, Notice: sub.Notice, Reach: sub.Reach}
 	if p.Hosts, err = ssh.Start(c); err != nil {
-		p.stop()
+		stopServer(p.server)
 		return nil, err
 	}
 	return p, nil
@@ -93,12 +93,7 @@ func (p *sshHosts) connect(notice func(string)) (*session, error) {
 // close ends the workers, and then the server.
 func (p *sshHosts) close() {
 	p.Hosts.Close()
-	p.stop()
-}
-
-func (p *sshHosts) stop() {
-	p.server.Shutdown()
-	p.server.WaitForShutdown()
+	stopServer(p.server)
 }
 
 // stdioURL begins the --engine of a worker that --ssh has started. The worker reaches the run's server

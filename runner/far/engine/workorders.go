@@ -129,8 +129,8 @@ func (w *worker) endEpochs(l *lease, run, user string, epoch uint64) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	untold := func(h *heldAttempt) bool { return h.phase != phaseReported }
-	for !l.lost && slices.ContainsFunc(w.beforeEpochLocked(run, epoch), untold) {
+	unreported := func(h *heldAttempt) bool { return h.phase != phaseReported }
+	for !l.lost && slices.ContainsFunc(w.beforeEpochLocked(run, epoch), unreported) {
 		w.heldChanged.Wait()
 	}
 }
