@@ -19,8 +19,8 @@ func TestBytesInJSON(t *testing.T) {
 	require.ErrorContains(t, json.Unmarshal([]byte("\"\xff\""), &got), "not UTF-8")
 }
 
-// FuzzBytes: every string survives JSON, on one line, and encoding/json reads the
-// form of UTF-8 text in the same way.
+// FuzzBytes: every string survives JSON, on one line, and encoding/json decodes UTF-8 text to the same
+// string.
 func FuzzBytes(f *testing.F) {
 	for _, s := range []string{"", "plain", "a\xffb", "\x00\n\"\\", "\u2028�😀", "{\"base64\":\"QQ==\"}", "\xed\xa0\x80"} {
 		f.Add(s)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzNeeds: what is read can be written and read again.
+// FuzzNeeds: parsed needs can be formatted and parsed again.
 func FuzzNeeds(f *testing.F) {
 	for _, s := range []string{"", "gpu", "db:2,net", "a:01", "a,a", "a:,b", "é"} {
 		f.Add(s)
@@ -46,7 +46,7 @@ func TestUnitsInJSON(t *testing.T) {
 	}
 }
 
-// A mark with the name of a limit is filled in with the units, and is nothing without.
+// A mark with the name of a limit becomes the units, or nothing if the attempt holds none.
 func TestUnitsFillMarks(t *testing.T) {
 	tk := &Task{Argv: []string{"x{gpu}{%}", "{gpu}{db}"}, Marks: []Mark{{Off: 1}, {Off: 6}, {Word: 1}, {Word: 1, Off: 5}}}
 	a := Attempt{Task: tk, Slot: Slot{ID: 7}, Units: []Units{{"gpu", []string{"0", "GPU-1f"}}}}
@@ -58,7 +58,7 @@ func TestUnitsFillMarks(t *testing.T) {
 	require.True(t, tk.Varies())
 }
 
-// A task that is run again has the terms that it was given, and not those of the first time.
+// A task that runs again keeps the terms about its needs, and loses those about its first start.
 func TestAgainKeepsWhatATaskTakes(t *testing.T) {
 	needs := []Need{{"gpu", 1}}
 	for _, c := range []struct{ was, want *Terms }{

@@ -14,8 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnAttemptIsData: an attempt that was sent to another process does the
-// same there.
+// TestAnAttemptIsData: an attempt does the same after it was sent to another process.
 func TestAnAttemptIsData(t *testing.T) {
 	a := Attempt{
 		Task: &Task{

@@ -11,7 +11,7 @@ import (
 	"crew/runner/crewtest"
 )
 
-// text is what people give or see: Do says which form of the rest.
+// text is a line of the test file: a text that people write or see. Do selects the function.
 type text struct {
 	Do       string
 	Task     Task
@@ -24,7 +24,7 @@ type text struct {
 	Want     string
 }
 
-// texts are the forms.
+// texts are the functions by name.
 var texts = map[string]func(c *text) any{
 	"label":      func(c *text) any { return c.Task.Label(c.N) },
 	"beside":     func(c *text) any { return c.Task.LabelBeside(c.In) },
@@ -57,7 +57,7 @@ var texts = map[string]func(c *text) any{
 	},
 }
 
-// either returns what was parsed, or what is wrong.
+// either returns the parsed value, or the error.
 func either[T any](got T, err error) string {
 	if err != nil {
 		return fmt.Sprintf("error: %v", err)

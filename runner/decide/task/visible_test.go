@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzVisibleQuote has shells read what a terminal shows.
+// FuzzVisibleQuote: shells read back the original text from the quoted one.
 func FuzzVisibleQuote(f *testing.F) {
 	for _, s := range []string{"", "a b", "it's", "\x1b[2J", "-\t-", "%s\\033\x01", "a\nb", "a\n\n", "\n", "\xff\u009b\u202e!x$(y)`z`", "\r1\x002"} {
 		f.Add(s)

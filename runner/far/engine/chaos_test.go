@@ -21,10 +21,10 @@ import (
 )
 
 // TestChaos runs a submitter, three workers, and one server or a cluster of three as processes, and
-// does something to them at random moments. Nothing may be lost, every result is shown once and in
-// order, no task runs twice at the same time, and only what ran at a fault runs again. In each second
-// round persistent workers run the tasks, and in half of the rounds the run is handed over to a hub.
-// TestModel has the faults of the network.
+// disturbs them at random moments. Nothing may be lost, every result is shown once and in order, no
+// task runs twice at the same time, and only tasks that a fault has interrupted run again. In every
+// second round persistent workers run the tasks, and in half of the rounds the run is detached.
+// TestModel covers faults of the network.
 func TestChaos(t *testing.T) {
 	crewtest.SoakOnly(t)
 	for i := range crewtest.Rounds(0) {
@@ -36,11 +36,11 @@ const (
 	chaosTasks  = 400
 	chaosKeys   = 40
 	chaosSlots  = 4
-	chaosAtOnce = 2 * chaosSlots // that a worker runs, or has run and not told of yet
+	chaosAtOnce = 2 * chaosSlots // most attempts that a worker is running, or has ended but not reported
 )
 
-// chaosTask logs what it does. A lock tells whether another task of its key, or another
-// attempt at it, still runs.
+// chaosTask logs its steps. A lock shows whether another task of its key, or another attempt at it, is
+// still running.
 const chaosTask = `exec 9>>"$2/lock.$CREW_KEY"
 flock -n 9 || echo "overlap $1 $CREW_ATTEMPT" >> "$2/log"
 echo "begin $1 $CREW_ATTEMPT $CREW_HOST" >> "$2/log"
@@ -57,11 +57,11 @@ const chaosLoop = `while read -r id CREW_KEY; do
 done
 `
 
-// asNode in the environment of a test binary makes it a server: its words are a directory, a name
-// and its port and, in a cluster, that for the others, and the ports of all for the others.
+// asNode, in the environment of a test binary, makes it a server. Its words are a directory, the
+// server's name and port and, in a cluster, its cluster port and the cluster ports of all servers.
 const asNode = "CREW_TEST_NODE"
 
-// serveNode serves for ever.
+// serveNode runs a server until the process is killed.
 func serveNode(words []string) error {
 	number := func(s string) int { n, _ := strconv.Atoi(s); return n }
 	o := &server.Options{ServerName: words[1], Host: "127.0.0.1", Port: number(words[2]), NoSigs: true, NoLog: true}
@@ -83,20 +83,20 @@ func serveNode(words []string) error {
 	select {}
 }
 
-// chaos is one round.
+// chaos is one round of TestChaos.
 type chaos struct {
 	t       *testing.T
 	dir     string
 	rand    *rand.Rand
 	words   []string // the command
 	engine  string   // URLs of all servers
-	nodes   []string // words of the servers
+	nodes   []string // words of each server; see asNode
 	servers []*crewtest.Process
 	workers [3]*crewtest.Process
 	sub     *crewtest.Process
-	handed  bool // sub shows the results of a run that was handed over
-	killed  bool // an earlier submitter was
-	mayRun  int  // how many attempts may have been run again
+	handed  bool // sub shows the results of a detached run
+	killed  bool // an earlier submitter was killed
+	mayRun  int  // how many attempts may have run again
 }
 
 func newChaos(t *testing.T, round int) *chaos {
@@ -164,8 +164,8 @@ func (c *chaos) startWorker(i int) {
 	c.workers[i] = c.start(append(args, c.words...)...)
 }
 
-// submit starts the submitter, and waits until it has had tasks begun or has ended: it
-// gives up if the engine is away when it starts.
+// submit starts the submitter, and waits until tasks have begun or it has ended: it exits if there is
+// no hub when it starts.
 func (c *chaos) submit(more ...string) {
 	logged := func() int64 {
 		info, err := os.Stat(c.dir + "/log")
@@ -192,7 +192,7 @@ func (c *chaos) submit(more ...string) {
 	crewtest.Until(c.t, func() bool { return logged() > before || c.sub.Ended() }, "tasks to begin")
 }
 
-// round disturbs the tasks three times, and checks what has become of them.
+// round disturbs the tasks three times, and then checks the results.
 func (c *chaos) round() {
 	for range 3 {
 		time.Sleep(time.Duration(100+c.rand.IntN(900)) * time.Millisecond)
@@ -214,7 +214,7 @@ func (c *chaos) fault() {
 	pause := time.Duration(500+c.rand.IntN(4000)) * time.Millisecond
 	what := []string{"kill worker", "kill all workers", "stop worker", "kill server", "stop server", "kill the submitter", "drain worker"}[c.rand.IntN(7)]
 	c.t.Log(what, i, s)
-	c.mayRun += 3 * chaosAtOnce // if no leader confirms leases for too long
+	c.mayRun += 3 * chaosAtOnce // leases run out if there is no leader for too long
 	switch what {
 	case "kill worker", "kill all workers":
 		for k := range c.workers {
@@ -247,7 +247,7 @@ func (c *chaos) fault() {
 	}
 }
 
-// children returns the processes that one has started.
+// children returns the child processes of p.
 func (c *chaos) children(p *crewtest.Process) (pids []int) {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.Cmd.Process.Pid))
 	for _, path := range lists {
@@ -260,14 +260,14 @@ func (c *chaos) children(p *crewtest.Process) (pids []int) {
 	return pids
 }
 
-// stop has a process stand still for some time.
+// stop stops a process for some time.
 func (c *chaos) stop(p *crewtest.Process, pause time.Duration) {
 	p.Send(syscall.SIGSTOP)
 	time.Sleep(pause)
 	p.Send(syscall.SIGCONT)
 }
 
-// account checks what has happened.
+// account checks the log of the tasks.
 func (c *chaos) account() {
 	var want strings.Builder
 	for i := range chaosTasks {
@@ -297,7 +297,7 @@ func (c *chaos) account() {
 		require.Positive(c.t, ended[id], id)
 		again += begun[id] - 1
 	}
-	// A lease may run out without a fault where a machine stands still, or a cluster has no leader.
+	// A lease may run out without a fault if the machine stalls, or a cluster has no leader.
 	lapses := strings.Count(c.sub.Stderr(), " is lost: ")
 	for _, w := range c.workers {
 		if w != nil {

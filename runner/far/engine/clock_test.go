@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Attempts of a worker keep the distances that they have by its clock, whatever that shows
-// and however long their results take.
+// The distances between attempts on a worker's clock are preserved, whatever the clock shows and
+// however long results take to arrive.
 func TestClock(t *testing.T) {
 	here := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	for _, ahead := range []time.Duration{0, 3 * time.Hour, -3 * time.Hour} {

@@ -19,7 +19,7 @@ import (
 	"crew/runner/front/wiring"
 )
 
-// dispatches starts a dispatcher, for which no run is submitted.
+// dispatches starts a dispatcher that starts no processes.
 func (b *broker) dispatches() {
 	b.runs = b.t.TempDir()
 	none := func() (net.Conn, error) { return nil, errors.New("there is no process") }
@@ -33,8 +33,8 @@ func (b *broker) dispatches() {
 	b.t.Cleanup(func() { crewtest.Receive(b.t, ended, "the end of the dispatcher") })
 }
 
-// What a crash has left at the end of the file of results is not one of them.
-func TestStored(t *testing.T) {
+// Bytes that a crash has left at the end of the results file are no result.
+func TestCutResults(t *testing.T) {
 	record := runRecord{RunInfo: newRunInfo("q", "", "=", identity{Run: "r"}), Options: RunOptions{Secret: newIdentity().Secret}}
 	record.Progress = &Progress{Tasks: 2}
 	dir := filepath.Join(t.TempDir(), "r")
@@ -68,7 +68,7 @@ func TestStored(t *testing.T) {
 	require.EqualError(t, d.cancelErrs[2], "why")
 }
 
-// Of a run that is forgotten nothing is left in memory.
+// A run that was removed leaves nothing in memory.
 func TestForgotten(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		none := func() (net.Conn, error) { return nil, errors.New("there is no process") }

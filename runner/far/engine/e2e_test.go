@@ -35,8 +35,8 @@ func crew(t *testing.T, args ...string) *crewtest.Process {
 	return start(t, nil, append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
 }
 
-// steadyPort returns a free port for a server that comes back: none of those that a system
-// gives to others who ask for any.
+// steadyPort returns a free port for a server that will be restarted, outside the range from which
+// systems choose free ports.
 func steadyPort() string {
 	for {
 		port := strconv.Itoa(20000 + rand.IntN(12000))

@@ -25,7 +25,7 @@ import (
 	"crew/runner/keep/journal"
 )
 
-// hostile makes what somebody might send who wants to do harm.
+// hostile generates malicious values.
 type hostile struct{ *rand.Rand }
 
 var (
@@ -33,7 +33,7 @@ var (
 	oddities = []string{"", "a", "default", "*", ">", "a.b", "../../etc", "{}", "{1}", "${", "\x00\xff", "gpu:9223372036854775807", "2026-01-01", string(make([]byte, 5000))}
 )
 
-// spoil changes some of what v holds, and maybe all.
+// spoil changes a part of v, perhaps all of it.
 func (h hostile) spoil(v reflect.Value, often float64) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -83,7 +83,7 @@ func (h hostile) spoil(v reflect.Value, often float64) {
 	}
 }
 
-// spoilt returns a copy of a value, most of which is as it was.
+// spoilt returns a copy of a value, mostly unchanged.
 func spoilt[T any](h hostile, like T) *T {
 	h.spoil(reflect.ValueOf(&like).Elem(), []float64{0, 0.03, 0.1, 0.5}[h.IntN(4)])
 	return &like
@@ -101,7 +101,7 @@ func (h hostile) garbage(msg []byte) []byte {
 	return msg
 }
 
-// siege is a hub, a worker and those who want to do them harm.
+// siege is a hub and a worker with malicious clients.
 type siege struct {
 	t                 *testing.T
 	hostile           hostile
@@ -124,8 +124,7 @@ func (g *siege) invite(name string, how ...string) (file string) {
 	return file
 }
 
-// TestHostile has submitters and workers with bad intentions, and restarts the hub, whose
-// runs they left there.
+// TestHostile runs malicious submitters and workers, and restarts the hub while it holds their runs.
 func TestHostile(t *testing.T) {
 	crewtest.SoakOnly(t)
 	t.Parallel()
@@ -148,7 +147,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// storm sends what there can be, spoilt.
+// storm sends all kinds of messages with random changes.
 func (g *siege) storm() {
 	t, h := g.t, g.hostile
 	s, err := connect(g.submitter, nil)
@@ -211,13 +210,13 @@ func (g *siege) storm() {
 	crew(t, "engine", "status", "--engine", g.submitter).Exits(0)
 }
 
-// store stores a run of which something is spoilt.
+// store hands over a run with random changes.
 func (g *siege) store(s *session) {
 	h, queue := g.hostile, []string{"evil", "default"}[g.hostile.IntN(2)]
 	load := wiring.Load{Command: wiring.Template{Words: []string{"echo", "{}"}, Replace: "{}"}}
 	u, err := newUploader(wiring.Detachment{Place: wiring.Place{Engine: cli.Engine{Queue: queue}}, Load: load, Orders: *spoilt(h, wiring.Orders{Words: []string{"--retries=1", "--halt=now,fail=2"}}), Notice: quiet}, s, nil)
 	if err != nil {
-		return // no worker is like that
+		return // no worker can be
 	}
 	other := *spoilt(h, u.record)
 	other.Run += "x"
@@ -226,7 +225,7 @@ func (g *siege) store(s *session) {
 		spec, err := journal.EncodeTask(&task.Task{ID: i + 1, Records: [][]string{{"x"}}, Cost: 1})
 		require.NoError(g.t, err)
 		text, err := json.Marshal(spoilt(h, StoredTask{Spec: g.spoilJSON(spec)}))
-		if err != nil { // the spec is none any more
+		if err != nil { // the spec is no longer valid
 			text = spec
 		}
 		tasks = append(append(tasks, text...), '\n')
@@ -245,7 +244,7 @@ func (g *siege) store(s *session) {
 	}
 }
 
-// spoilJSON spoils the numbers and texts of an object.
+// spoilJSON changes the numbers and texts of an object.
 func (g *siege) spoilJSON(text []byte) []byte {
 	all := map[string]any{}
 	require.NoError(g.t, json.Unmarshal(text, &all))

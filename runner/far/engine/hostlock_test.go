@@ -12,8 +12,8 @@ import (
 	"crew/runner/crewtest"
 )
 
-// Of old files in the directory of locks, those go that are locks of workers.
-func TestTenureSweep(t *testing.T) {
+// Only locks of workers are removed from the directory of locks when they are old.
+func TestRemoveStaleLocks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -36,7 +36,7 @@ func TestTenureSweep(t *testing.T) {
 	require.Equal(t, []string{"worker.empty", "worker.new", "worker.notes"}, left)
 }
 
-// TestSSHSilence has the connection of a worker outlive a silence as long as its lease.
+// TestSSHSilence: the connection of a worker survives a silence as long as its lease.
 func TestSSHSilence(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 10 * time.Second, time.Hour} {
 		o := nats.Options{PingInterval: 2 * time.Second, MaxPingsOut: 2}

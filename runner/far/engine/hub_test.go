@@ -30,12 +30,12 @@ import (
 
 func quiet(string) {}
 
-// served returns a call of crew engine serve.
+// served returns the call of crew engine serve for a directory.
 func served(dir, listen string) *wiring.EngineCall {
 	return &wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: listen}, Notice: quiet}
 }
 
-// testHub returns a hub at a free port of loopback.
+// testHub returns a hub on a free port of the loopback interface.
 func testHub(t *testing.T, dir string) *hub {
 	t.Helper()
 	h, err := openHub(served(dir, "127.0.0.1:0"))
@@ -44,13 +44,13 @@ func testHub(t *testing.T, dir string) *hub {
 	return h
 }
 
-// as returns the file with the context of a user of the hub, who is invited the first time.
+// as returns the file with the context of a user, who is invited on the first call.
 func (h *hub) as(t *testing.T, name string) string {
 	t.Helper()
 	file := h.file(name + ".json")
 	c, err := address.Read(file)
 	if err == nil {
-		c.URL = h.url // it may have started anew
+		c.URL = h.url // the hub may have been restarted on another port
 	} else {
 		c, err = h.invite(credentials.User{Name: name, Submitter: name == "submitter"})
 		require.NoError(t, err)
@@ -113,13 +113,13 @@ func certificate(t *testing.T, name string) (cert, key string) {
 	return write("cert", "CERTIFICATE", der), write("key", "PRIVATE KEY", private)
 }
 
-// reopenHub opens a hub at the port of one that was closed. A program that another test starts has
-// that port, too, for its first moments.
+// reopenHub opens a hub on the port of one that was closed. A program that another test is starting
+// may also have the port open for a moment.
 func reopenHub(t *testing.T, c *wiring.EngineCall) (h *hub) {
 	t.Helper()
 	var err error
 	crewtest.Until(t, func() bool {
-		syscall.ForkLock.RLock() // openHub lets go of the port for a moment
+		syscall.ForkLock.RLock() // openHub closes the port for a moment
 		defer syscall.ForkLock.RUnlock()
 		h, err = openHub(c)
 		return !errors.Is(err, syscall.EADDRINUSE)
@@ -145,7 +145,7 @@ func TestHubTLS(t *testing.T) {
 	require.NoError(t, h.writeOwner())
 	h.close()
 
-	// The authority stays, and with it the contexts.
+	// The certificate authority stays, so the contexts stay valid.
 	c.Hosts = []string{"localhost", "::1"}
 	c.Listen = "127.0.0.1:" + port
 	h = reopenHub(t, c)
@@ -190,8 +190,8 @@ func TestOwnCertificate(t *testing.T) {
 	h.close()
 }
 
-// TestRights has a server with the rights that crew engine init prints, and nothing
-// more. That they are enough, the runs over a hub show.
+// TestRights runs a server with just the rights that crew engine init prints. The tests of runs over a
+// hub show that these are enough.
 func TestRights(t *testing.T) {
 	t.Setenv("CREW_SUBMITTER", "s")
 	t.Setenv("CREW_WORKER", "w")
@@ -217,12 +217,13 @@ func TestRights(t *testing.T) {
 		} else {
 			_, _ = nc.SubscribeSync(row.Read)
 		}
-		require.NoError(t, nc.Flush()) // refusals come before the reply
+		require.NoError(t, nc.Flush()) // a refusal comes before the reply
 		require.Equal(t, !row.May, errors.Is(nc.LastError(), nats.ErrPermissionViolation))
 	})
 }
 
-// On a server of one's own, admin has the rights of any submitter, and who may not ask who is there is told so.
+// On another NATS server, admin has no more rights than other submitters, and a user without the right
+// to list workers and runs gets an error.
 func TestStatusElsewhere(t *testing.T) {
 	t.Parallel()
 	server, err := startServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, Users: []*server.User{
@@ -242,7 +243,7 @@ func TestStatusElsewhere(t *testing.T) {
 	require.ErrorContains(t, look("worker:w"), "do not allow that")
 }
 
-// A hub keeps its passwords and tasks nowhere where others may write, nor among other files.
+// A hub refuses a directory that other users may write to, or that has other files.
 func TestHubRefusesDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "hub")
 	require.NoError(t, os.Mkdir(dir, 0o700))

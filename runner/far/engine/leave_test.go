@@ -18,8 +18,8 @@ import (
 	"crew/runner/front/wiring"
 )
 
-// TestLeft has hubs and crew serves come and go while requests to add tasks are left: each is taken once,
-// in order.
+// TestLeft starts and ends hubs and crew serves while requests to add tasks are left: each request is
+// taken once, in order.
 func TestLeft(t *testing.T) {
 	for round := range crewtest.Rounds(4) {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestLeft(t *testing.T) {
 					d, err := newDispatcher(ctx, s, none, dir, 0, quiet)
 					require.NoError(t, err)
 					sleep(ctx, time.Duration(hubs.IntN(5000))*time.Millisecond)
-					s.close() // as if it was killed
+					s.close() // as if killed
 					d.cancel()
 					d.wg.Wait()
 				}
@@ -51,7 +51,7 @@ func TestLeft(t *testing.T) {
 						case n == 0:
 							return true, errors.New("it is full")
 						case n == 1:
-							end(nil) // once it has it, and before the hub knows
+							end(nil) // once it has the request, before the hub knows
 						}
 						taken, door = append(taken, string(line)), id
 						came.Add(1)
@@ -98,8 +98,8 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestLeftUnheard has somebody not hear that the hub has a request until a crew serve has taken it, and
-// others: it does not come again, and counts as left.
+// TestLeftUnheard: if a client learns that the hub has its request only after crew serve has taken it,
+// and others as well, the request is not added again, and counts as left.
 func TestLeftUnheard(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		b.dispatches()
@@ -134,7 +134,7 @@ func TestLeftUnheard(t *testing.T) {
 		cancel()
 		require.NoError(t, s.handOver(late, &notifier{}, stores[1].Record, content, 1))
 
-		require.NoError(t, os.CopyFS(b.runs, os.DirFS(before))) // a power cut brings them back
+		require.NoError(t, os.CopyFS(b.runs, os.DirFS(before))) // a power failure brings them back
 		d, err := newDispatcher(t.Context(), b.connect(nil), nil, b.runs, 0, quiet)
 		require.NoError(t, err)
 		require.Empty(t, d.all())

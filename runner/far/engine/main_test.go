@@ -10,7 +10,7 @@ import (
 	"crew/runner/front/wiring"
 )
 
-// TestMain makes this binary stand in for crew-engine where crew would start that.
+// TestMain makes this binary act as crew-engine when crew starts it as that.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "--protocol" {
 		os.Exit(engineMain())

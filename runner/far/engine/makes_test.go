@@ -32,7 +32,7 @@ func filesIn(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// naming is a runner.Maker that gives temporary names and nothing else.
+// naming is a runner.Maker that only gives temporary names.
 type naming struct{}
 
 func (naming) Check(*task.Task) *task.Result { return nil }
@@ -42,8 +42,7 @@ func (naming) Begin(a task.Attempt) *task.Result {
 	return nil
 }
 
-// TestMadeIsGone has the result of an attempt come without the file that it says was made. The task runs
-// again.
+// TestMadeIsGone: if a result arrives without the file that it names, the task runs again.
 func TestMadeIsGone(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		path, tries := filepath.Join(t.TempDir(), "out"), 0
@@ -66,8 +65,8 @@ func TestMadeIsGone(t *testing.T) {
 	})
 }
 
-// TestMadeOfOtherInputs has a submitter die before the results come. The next one takes that of a
-// task which would be run in the same way; the other, whose inputs have changed, runs again.
+// TestMadeOfOtherInputs: a submitter dies before results arrive. The next one uses the result of a
+// task that would run in the same way; a task with changed inputs runs again.
 func TestMadeOfOtherInputs(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		dir := t.TempDir()

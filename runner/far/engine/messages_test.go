@@ -14,7 +14,7 @@ import (
 	"crew/runner/front/wiring"
 )
 
-// FuzzWire has each kind of message that can be read be the same once it is written and read again.
+// FuzzWire: each kind of message stays the same when it is encoded and decoded.
 func FuzzWire(f *testing.F) {
 	for _, msg := range [][]byte{
 		(&Attempt{ID: ID{"r", 1, 2, 3}, Argv: []string{"echo", "a\xff"}, Records: [][]string{{"a", ""}, {}}}).Encode(),
@@ -35,14 +35,14 @@ func FuzzWire(f *testing.F) {
 
 func stays[T any](t *testing.T, msg []byte, read func([]byte) (*T, error), write func(*T) []byte) {
 	if v, err := read(msg); err == nil {
-		msg = write(v) // times in UTC
+		msg = write(v) // now with times in UTC
 		again, err := read(msg)
 		require.NoError(t, err)
 		require.Equal(t, msg, write(again))
 	}
 }
 
-// known returns facts of which each differs from zero.
+// known returns facts in which every field differs from zero.
 func known() task.Facts {
 	return task.Facts{
 		Task: 1, Key: "k", Command: "c", Outcome: task.Exit, Exit: status(3), Signal: 4, Error: "no", Attempt: 5, Worker: 6, Host: "h", Units: task.Holding{{Name: "u", Held: []string{"v"}}}, PID: 7,
@@ -50,7 +50,7 @@ func known() task.Facts {
 	}
 }
 
-// A change of this message, as by a fact more, needs another Version.
+// A change of this message, for instance by another fact, needs another Version.
 func TestFactsOnTheWire(t *testing.T) {
 	f := known()
 	for v, i := reflect.ValueOf(f), 0; i < v.NumField(); i++ {
@@ -67,7 +67,7 @@ func TestFactsOnTheWire(t *testing.T) {
 func FuzzParts(f *testing.F) {
 	f.Add([]byte("a"), []byte("bc"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		for range splitMessages(a) { // whatever it is
+		for range splitMessages(a) { // no panic, whatever the parts are
 		}
 		a, b = (&Chunk{Data: a}).Encode(), (&Final{Stdout: FinalOutput{Text: b}}).Encode()
 		require.Equal(t, [][]byte{a, b}, slices.Collect(splitMessages(slices.Concat(a, b))))

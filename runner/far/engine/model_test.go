@@ -33,33 +33,33 @@ const (
 	modelTTL   = 8 * time.Second
 )
 
-// model is a run on workers that are all real, but for the processes of tasks, and for the network,
-// which loses, doubles, delays and reorders messages. It holds against what happens what anybody
-// may expect of a run.
+// model is a run on real workers, with simulated processes of tasks and a simulated network, which
+// loses, duplicates, delays and reorders messages. It compares the outcome with the guarantees of a
+// run.
 type model struct {
 	*testing.T
 	*broker
 	rand    *rand.Rand
-	keyed   bool // or else tasks are sent ahead
+	keyed   bool // otherwise tasks are sent ahead
 	run     *testRun
 	ending  chan core.Ending
-	line    *line // of the run
+	line    *line // of the submitter
 	workers []*modelWorker
-	quiet   atomic.Bool // nothing is repeated any more
+	quiet   atomic.Bool // echo repeats nothing any more
 
 	mu       sync.Mutex
-	echoes   *rand.Rand     // chooses for echo, which has goroutines of its own
-	running  map[string]int // by key: a task's number
+	echoes   *rand.Rand     // for echo, which has goroutines of its own
+	running  map[string]int // by key: number of the running task
 	begun    map[int]int    // attempts
-	whole    map[int]int    // attempts that came to their end
+	whole    map[int]int    // attempts that ended by themselves
 	latest   map[string]int // by key
 	reported map[int]task.Outcome
-	given    map[int]bool // whose cancellation was asked for
-	crashed  bool         // nobody hears what the run reports
-	mayRun   int          // attempts that may be lost to the faults so far
+	given    map[int]bool // tasks whose cancellation was requested
+	crashed  bool         // the reports of the run are lost
+	mayRun   int          // attempts that the faults so far may have lost
 }
 
-// modelWorker is a worker of the model, and what runs its tasks.
+// modelWorker is a worker of the model, and the executor of its tasks.
 type modelWorker struct {
 	crew  *worker
 	model *model
@@ -74,7 +74,7 @@ type modelWorker struct {
 
 func keyOf(n int) string { return "k" + strconv.Itoa(n%modelKeys) }
 
-// textOf returns what a task writes: a line, or what takes several messages.
+// textOf returns the output of a task: a line, or text that takes several messages.
 func textOf(n int) string { return strings.Repeat(fmt.Sprintln("task", n), 1+n%5/4*18000) }
 
 func outcomeOf(n int) (task.Outcome, int) {
@@ -163,7 +163,7 @@ func (w *modelWorker) killAll() {
 	}
 }
 
-// Lease kills what runs at a time. See guarded.
+// Lease kills the running tasks at a time. See guarded.
 func (w *modelWorker) Lease(until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +182,7 @@ func (w *modelWorker) Resume() {}
 // Close does nothing. See wiring.Executor.
 func (w *modelWorker) Close() error { return nil }
 
-// die has the worker, and all that it runs, be gone.
+// die makes the worker vanish with all its tasks.
 func (w *modelWorker) die() {
 	w.crew.s.nc.Close()
 	w.killAll()
@@ -220,7 +220,7 @@ func (m *model) end(n int, whole bool) {
 	}
 }
 
-// report takes the result of a task.
+// report handles the result of a task.
 func (m *model) report(r *task.Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -250,7 +250,7 @@ func (m *model) report(r *task.Result) {
 
 func (m *model) note(text string) { m.Log(time.Now().Format("04:05.000"), text) }
 
-// submit starts the run, or goes on with it.
+// submit starts the run, or continues it.
 func (m *model) submit() {
 	m.line = m.broker.line(5 * time.Millisecond)
 	m.over = m.line
@@ -269,7 +269,7 @@ func (m *model) submit() {
 	m.run, m.ending = r, r.ending
 }
 
-// echo repeats messages, later, and forges results as others would that do not know the token.
+// echo repeats messages after a delay, and forges results like an attacker without the token.
 func (m *model) echo() {
 	s := m.connect(nil)
 	seen := func(msg *nats.Msg) {
@@ -291,7 +291,7 @@ func (m *model) echo() {
 			})
 		}
 	}
-	var own sync.Map // what comes from here is not repeated
+	var own sync.Map // messages from echo itself are not repeated
 	for _, subject := range []string{"crew.t.>", "crew.r.>", "crew.w.>", "crew.b.>"} {
 		_, err := s.nc.Subscribe(subject, func(msg *nats.Msg) {
 			if _, again := own.LoadOrStore(msg.Subject+string(msg.Data), true); !again {
@@ -302,7 +302,7 @@ func (m *model) echo() {
 	}
 }
 
-// fault does one thing that can happen.
+// fault injects one random fault.
 func (m *model) fault() {
 	i := m.rand.IntN(len(m.workers))
 	w, pause := m.workers[i], time.Duration(m.rand.IntN(12000))*time.Millisecond
@@ -361,7 +361,7 @@ func (m *model) fault() {
 	}
 }
 
-// round is a run with some faults.
+// round runs tasks with some faults.
 func (m *model) round() {
 	for range 3 {
 		m.worker()
@@ -390,10 +390,10 @@ func (m *model) round() {
 	}
 }
 
-// TestModel is the engine against what anybody may expect, whatever the network does and whoever
-// is killed: each task is reported once and with all its output, none is lost, no two attempts at
-// one run at the same time, nor two tasks of a key, or one before an earlier one; what was
-// reported does not run again, and nothing runs again without a fault.
+// TestModel checks the guarantees of a run while the network is unreliable and processes are killed:
+// each task is reported once and with all its output; none is lost; no two attempts at a task run at
+// the same time, nor two tasks of a key, nor one before an earlier one; a task that was reported does
+// not run again; and nothing runs again without a fault.
 func TestModel(t *testing.T) {
 	for i := range crewtest.Rounds(12) {
 		inTime(t, func(t *testing.T, b *broker) {

@@ -13,7 +13,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server/ats"
 )
 
-// inTime calls test with a broker in a time of its own, which passes at once while all wait.
+// inTime calls test with a broker in a synctest bubble, where time passes at once while all goroutines
+// wait.
 func inTime(t *testing.T, test func(t *testing.T, b *broker)) {
 	t.Helper()
 	ats.Register() // its goroutine serves all servers of the process
@@ -28,15 +29,15 @@ func inTime(t *testing.T, test func(t *testing.T, b *broker)) {
 	})
 }
 
-// forgetTimers has the client forget the timers that it keeps, of which each belongs to the time that
-// it was made in: a sync.Pool is empty after two collections.
+// forgetTimers empties the client's pool of timers, which belong to the bubble that they were made in:
+// a sync.Pool is empty after two collections.
 func forgetTimers() {
 	for range 2 {
 		runtime.GC()
 	}
 }
 
-// line is the way of one party to the broker. Whatever is under way when it is cut is lost.
+// line is the connection of one party to the broker. Data under way when it is cut is lost.
 type line struct {
 	to    *broker
 	delay time.Duration
@@ -44,7 +45,7 @@ type line struct {
 	mu    sync.Mutex
 	moves sync.Cond
 	held  bool
-	until time.Time // when it can be used again
+	until time.Time // when it works again
 	ends  []net.Conn
 }
 
@@ -73,8 +74,8 @@ func (l *line) InProcessConn() (net.Conn, error) {
 	return mine, nil
 }
 
-// carry brings one end what the other has written, which never waits for that. Connecting takes
-// no time: the client has a lock meanwhile, and time does not pass for who waits for one.
+// carry copies data from one end to the other without blocking the writer. Connecting takes no time:
+// the client holds a lock meanwhile, and time does not pass while a goroutine waits for a lock.
 func (l *line) carry(from, to net.Conn) {
 	type piece struct {
 		data []byte
@@ -110,7 +111,7 @@ func (l *line) carry(from, to net.Conn) {
 	}
 }
 
-// hold has nothing come through, or all that waits.
+// hold stops the data, or lets all waiting data through.
 func (l *line) hold(held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,7 +119,7 @@ func (l *line) hold(held bool) {
 	l.moves.Broadcast()
 }
 
-// cut ends what there is, and has nobody connect for some time.
+// cut closes the connections, and allows no new ones for some time.
 func (l *line) cut(pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

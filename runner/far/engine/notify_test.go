@@ -12,8 +12,8 @@ import (
 	"crew/runner/crewtest"
 )
 
-// TestNotifies has a hub and a worker tell systemd that they are ready: then clients connect, and
-// runs find the worker, whose tasks do not have the socket.
+// TestNotifies: a hub and a worker notify systemd once they are ready. Then clients can connect, runs
+// find the worker, and its tasks do not have the notification socket.
 func TestNotifies(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(crewtest.ShortDir(t), "notify")

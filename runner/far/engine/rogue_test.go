@@ -19,7 +19,7 @@ import (
 	"crew/runner/far/travel"
 )
 
-// rogue is somebody with credentials and bad intentions, who subscribes to all there is, and keeps what comes.
+// rogue is a malicious user with credentials, who subscribes to everything and keeps all messages.
 type rogue struct {
 	t    *testing.T
 	nc   *nats.Conn
@@ -37,11 +37,11 @@ func (g *siege) rogue(file string) *rogue {
 	return r
 }
 
-// may reports whether the server lets the rogue do something.
+// may reports whether the server allows an operation.
 func (r *rogue) may(do func() error) bool {
 	before := r.nc.LastError()
 	require.NoError(r.t, do())
-	require.NoError(r.t, r.nc.Flush()) // refusals come before the reply
+	require.NoError(r.t, r.nc.Flush()) // a refusal comes before the reply
 	return r.nc.LastError() == before || !errors.Is(r.nc.LastError(), nats.ErrPermissionViolation)
 }
 
@@ -56,8 +56,8 @@ func (r *rogue) says(subject string, data []byte) bool {
 	return r.may(func() error { return r.nc.Publish(subject, data) })
 }
 
-// TestRogues has a submitter and a worker try all they may and may not, with all that others could have
-// told them, against a run and a run that is handed over.
+// TestRogues: a submitter and a worker try every operation, allowed or not, with all that others could
+// have told them, against a run and a detached run.
 func TestRogues(t *testing.T) {
 	t.Parallel()
 	g := &siege{t: t, dir: t.TempDir(), port: "0"}

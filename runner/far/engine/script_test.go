@@ -18,16 +18,16 @@ import (
 	"crew/runner/front/wiring"
 )
 
-// TestScript runs testdata/script/*.txtar: what people see of a run on several machines, a
-// behaviour a file. ENGINE is the URL of a server of the script's own, where everybody may do all.
-// Beside crew a script has the programs of testdata/bin, each of which says what it does.
+// TestScript runs testdata/script/*.txtar: what users see of a run on several machines, a behaviour a
+// file. ENGINE is the URL of a server for this script alone, where every user has all rights. In
+// addition to crew, scripts have the programs in testdata/bin, each of which describes itself.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	scripts(t, "testdata/script", os.Getenv("PATH"), "")
 }
 
-// TestSSH runs testdata/ssh/*.txtar: what people see of hosts that are reached by ssh, whose home
-// directory is the same, REMOTE.
+// TestSSH runs testdata/ssh/*.txtar: what users see of hosts that are reached by ssh. All hosts have
+// the same home directory, REMOTE.
 func TestSSH(t *testing.T) {
 	t.Parallel()
 	s := crewtest.StartSSHD(t)
@@ -35,7 +35,7 @@ func TestSSH(t *testing.T) {
 	scripts(t, "testdata/ssh", s.Path, s.Home)
 }
 
-// install has a host have crew-engine already. The tests of package ssh have it copied.
+// install installs crew-engine on a host. The tests of package ssh cover the copying.
 func install(t *testing.T, home string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -65,7 +65,7 @@ func scripts(t *testing.T, dir, path, remote string) {
 			var late *time.Timer
 			late = time.AfterFunc(crewtest.Patience, func() {
 				killAll(env.WorkDir)
-				late.Reset(time.Second) // others may have been started meanwhile
+				late.Reset(time.Second) // further processes may have been started meanwhile
 			})
 			env.Defer(func() {
 				late.Stop()
@@ -85,7 +85,7 @@ func scripts(t *testing.T, dir, path, remote string) {
 	})
 }
 
-// killAll kills all processes whose environment names a directory.
+// killAll kills all processes that have dir in their environment.
 func killAll(dir string) {
 	for _, p := range kernel.Processes() {
 		if bytes.Contains(kernel.Environ(p.PID), []byte(dir)) {

@@ -22,20 +22,20 @@ import (
 	"crew/runner/steer/control"
 )
 
-// desk is where somebody uses crew engine.
+// desk is a user of crew engine.
 type desk struct {
 	*broker
 	s     *session
-	there sync.Map // what is told of workers and runs, by subject
-	asked string   // what the submitters were asked for since
+	there sync.Map // announcements of workers and runs, by subject
+	asked string   // orders that the submitters got since
 }
 
-// TestStatus does what testdata/status.txt says: each line that begins with > is a command, and
-// what it prints follows. Apart from those of crew engine there are
+// TestStatus executes testdata/status.txt: each line that begins with > is a command, and its output
+// follows. Other than those of crew engine, the commands are
 //
-//	there SUBJECT TEXT      what a worker or a run tells of itself when it is asked, from now on
-//	answer SUBJECT TEXT     a submitter that says this when it is asked
-//	ask RUN                 as crew ctl pause would
+//	there SUBJECT TEXT      a worker or a run announces TEXT when asked, from now on
+//	answer SUBJECT TEXT     a submitter answers TEXT when asked
+//	ask RUN                 order something from a run, like crew ctl pause
 //	submit WORDS            what a run with that command finds
 //	wait DURATION
 func TestStatus(t *testing.T) {
@@ -62,7 +62,7 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// do returns what a command prints.
+// do returns the output of a command.
 func (d *desk) do(command string) string {
 	verb, rest, _ := strings.Cut(command, " ")
 	word, text, _ := strings.Cut(rest, " ")
@@ -78,7 +78,7 @@ func (d *desk) do(command string) string {
 			var o Order
 			require.NoError(d.t, json.Unmarshal(m.Data, &o))
 			if o.Op == opTalk && o.Turn == 0 {
-				return // the client has gone
+				return // the client has closed the connection
 			}
 			d.asked += fmt.Sprintln("asked to", o.Op, o.Run, "by me:", o.By == me())
 			_ = m.Respond([]byte(text))
@@ -101,7 +101,7 @@ func (d *desk) do(command string) string {
 	return string(printed) + d.asked
 }
 
-// asks makes a request of a run, as crew ctl does.
+// asks sends a request to a run, like crew ctl.
 func (s *session) asks(run string, req control.Request) error {
 	here, there := net.Pipe()
 	defer here.Close()

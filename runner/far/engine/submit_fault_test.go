@@ -28,7 +28,7 @@ func (r *testRun) ok(n int) {
 	}
 }
 
-// TestLostAttempts has a worker lose attempts in several ways: they run again.
+// TestLostAttempts: a worker loses attempts in several ways, and they run again.
 func TestLostAttempts(t *testing.T) {
 	for name, c := range map[string]struct {
 		tasks, lost int
@@ -83,7 +83,7 @@ func TestOutputAsItComes(t *testing.T) {
 	})
 }
 
-// TestLongInput has tasks whose standard input is too long for a message.
+// TestLongInput: tasks whose standard input is too long for a message.
 func TestLongInput(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		in := bytes.Repeat([]byte("x"), 3<<20)
@@ -98,7 +98,7 @@ func TestLongInput(t *testing.T) {
 	})
 }
 
-// A run that all workers refuse ends with the reason.
+// A run that all workers refuse fails with the reason.
 func TestRefusingWorkers(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		r := b.run(5, func(s *wiring.Submission) { s.Reach = 30 * time.Second })
@@ -124,7 +124,7 @@ func TestNoWorkers(t *testing.T) {
 	})
 }
 
-// What is dropped of a worker that was lost is not that of the same one, which was there after all.
+// When a lost worker reappears, messages to it are not dropped along with messages to the lost one.
 func TestWorkerIsThereAfterAll(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		w := b.worker("a", 1, func(*fake, *Attempt) {})
@@ -145,7 +145,7 @@ func TestWorkerIsThereAfterAll(t *testing.T) {
 	})
 }
 
-// A worker may tell of more or less than it sends.
+// A worker may announce more or less output than it sends.
 func TestOutputOfAnotherSize(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		b.worker("a", 1, func(f *fake, a *Attempt) {
@@ -158,7 +158,7 @@ func TestOutputOfAnotherSize(t *testing.T) {
 	})
 }
 
-// realWorker returns one, and a submitter's session.
+// realWorker returns a real worker, and the session of a submitter.
 func (b *broker) realWorker() (*modelWorker, *session) {
 	m := &model{T: b.t, broker: b, rand: crewtest.Rand(b.t, 0), running: map[string]int{}, begun: map[int]int{}, whole: map[int]int{}, latest: map[string]int{}}
 	return m.worker(), b.connect(nil)
@@ -175,12 +175,12 @@ func (w *modelWorker) give(s *session, n int) *Attempt {
 	return a
 }
 
-// A run that ends leaves a worker that has more to tell of it than there is room for.
+// A run can end while the outbox of a worker is full of its results.
 func TestEndOfRunWithFullOutbox(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		w, s := b.realWorker()
 		w.give(s, 6)
-		w.give(s, 7) // which waits for its turn
+		w.give(s, 7) // it waits for its turn
 		time.Sleep(time.Second)
 		w.crew.out.Send(resultSubject(s.user, "run", "w"), make([]byte, 64<<20), func() {})
 		require.NoError(t, s.heartbeat(heartbeatSubject("q", s.user), Heartbeat{Run: "run", Epoch: 1, Over: true}))
@@ -192,7 +192,8 @@ func TestEndOfRunWithFullOutbox(t *testing.T) {
 	})
 }
 
-// A run that is heard of again is told that its attempts were ended while it was silent, even twice.
+// A run that reappears learns that its attempts were ended while it was silent, even if that happens
+// twice.
 func TestSilentRun(t *testing.T) {
 	for suspended, silence := range map[bool]time.Duration{false: time.Minute, true: suspendedFor + time.Minute} {
 		inTime(t, func(t *testing.T, b *broker) {
@@ -227,7 +228,7 @@ func TestSilentRun(t *testing.T) {
 	}
 }
 
-// A run that has no room for what a task writes says so.
+// A run that cannot store the output of a task reports that.
 func TestNoRoom(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		b.worker("a", 1, func(f *fake, a *Attempt) {

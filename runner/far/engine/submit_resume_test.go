@@ -12,7 +12,7 @@ import (
 	"crew/runner/front/wiring"
 )
 
-// die has the submitter vanish without a word, as kill -9 has it.
+// die makes the submitter vanish, as if by kill -9.
 func (r *testRun) die() {
 	r.x.s.nc.Close()
 	r.run.Do(task.Command{Op: task.Kill})

@@ -35,9 +35,9 @@ type broker struct {
 	dir     string
 	current atomic.Pointer[server.Server]
 	ahead   int    // core.Pool.Ahead of its runs
-	policy  string // of its runs; "" for fifo
-	runs    string // the directory of its dispatchers
-	over    *line  // for its runs and dispatchers; nil for none
+	policy  string // policy of its runs; "" for fifo
+	runs    string // directory of its dispatchers
+	over    *line  // connects its runs and dispatchers; may be nil
 }
 
 func (b *broker) start() {
@@ -83,7 +83,7 @@ func (b *broker) dial(notice func(string), by nats.InProcessConnProvider) (*sess
 	return s, err
 }
 
-// way is how runs and dispatchers get there.
+// way returns the connection for runs and dispatchers.
 func (b *broker) way() nats.InProcessConnProvider {
 	if b.over != nil {
 		return b.over
@@ -91,7 +91,7 @@ func (b *broker) way() nats.InProcessConnProvider {
 	return b
 }
 
-// fakeTTL is that of a fake, which puts its record every 250 ms.
+// fakeTTL is the TTL of a fake, which announces itself every 250 ms.
 const fakeTTL = 3 * time.Second
 
 // fake is a worker that speaks the wire format and runs nothing.
@@ -100,12 +100,12 @@ type fake struct {
 	s        *session
 	queue    string
 	presence Presence
-	run      func(f *fake, a *Attempt) // called in turn
+	run      func(f *fake, a *Attempt) // called for each attempt, in order
 	orders   chan Order
-	leaves   func() // what it does before it answers that it has left a run; nil for nothing
+	leaves   func() // called before it answers opLeave; may be nil
 	silent   atomic.Bool
-	ignores  atomic.Bool // to orders
-	mu       sync.Mutex  // held to put presence
+	ignores  atomic.Bool // it does not answer orders
+	mu       sync.Mutex  // held while it announces itself
 }
 
 var testCommand = wiring.Template{Words: []string{"true", "{}"}, Replace: "{}"}
@@ -165,7 +165,7 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake
 	return f
 }
 
-// put puts the worker's record.
+// put announces the worker.
 func (f *fake) put(state string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,7 +177,7 @@ func (f *fake) store() error {
 	return f.s.publishJSON(presenceSubject(f.queue, f.presence.ID), f.presence)
 }
 
-// final returns the result of an attempt that went well.
+// final returns the result of a successful attempt.
 func (f *fake) final(a *Attempt) *Final {
 	return &Final{
 		ID: a.ID, Token: a.Token, Identity: a.Identity,
@@ -191,14 +191,14 @@ func (f *fake) publish(a *Attempt, msg []byte) {
 	_ = f.s.nc.Publish(resultSubject(a.User, a.Run, f.presence.ID), msg)
 }
 
-// end publishes the result of an attempt that went well, but for what change changes.
+// end publishes the result of a successful attempt, as changed by change.
 func (f *fake) end(a *Attempt, change func(*Final)) {
 	fin := f.final(a)
 	change(fin)
 	f.publish(a, fin.Encode())
 }
 
-// says publishes a part of the output of an attempt.
+// says publishes a chunk of the output of an attempt.
 func (f *fake) says(a *Attempt, c Chunk) {
 	c.ID, c.Token = a.ID, a.Token
 	f.publish(a, c.Encode())
@@ -215,7 +215,7 @@ func shows(text string) func(*Final) {
 // records is a runner.Source of n tasks.
 type records struct {
 	n, next int
-	change  func(*task.Task) // nil, or called with each
+	change  func(*task.Task) // called with each task; may be nil
 }
 
 func (r *records) Next(number func() uint64) (*task.Task, error) {
@@ -238,7 +238,7 @@ type collect struct {
 	results map[uint64]*task.Result
 	outputs map[uint64]string
 	lost    int
-	seen    []func(*task.Result) // called instead of collecting outputs, if there are any
+	seen    []func(*task.Result) // if not empty, called instead of collecting outputs
 }
 
 func (c *collect) Consume(events []task.Event) error {
@@ -277,7 +277,7 @@ type testRun struct {
 	ending  chan core.Ending
 }
 
-// run starts a run of n tasks. change may change what is submitted.
+// run starts a run of n tasks. change may change the submission.
 func (b *broker) run(n int, change func(*wiring.Submission), seen ...func(*task.Result)) *testRun {
 	r, err := b.tryRun(&records{n: n}, change, seen...)
 	require.NoError(b.t, err)
@@ -327,7 +327,7 @@ func (r *testRun) wait() core.Ending {
 	return crewtest.Receive(r.t, r.ending, "the end of the run")
 }
 
-// said waits for a notice that holds a text.
+// said waits for a notice that contains a text.
 func (r *testRun) said(text string) string {
 	r.t.Helper()
 	for {

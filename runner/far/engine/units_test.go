@@ -20,7 +20,7 @@ func TestUnitsOfOthersAreText(t *testing.T) {
 	}
 }
 
-// Marks of others are names in braces in the command, in order, or the message is garbage.
+// Marks in messages are names in braces in the command, in order. Other marks are garbage.
 func TestMarksOfOthers(t *testing.T) {
 	crewtest.Examples(t, "testdata/marks.jsonl", func(t *testing.T, row struct {
 		Marks []task.Mark
@@ -34,8 +34,8 @@ func TestMarksOfOthers(t *testing.T) {
 	require.Equal(t, errGarbage, err)
 }
 
-// A worker runs its own command as it was started, commands that somebody has signed whom it
-// trusts if it was told to, and nothing else.
+// A worker runs its own command, and commands that are signed by a trusted key if that is allowed, and
+// nothing else.
 func TestRefusedAttempts(t *testing.T) {
 	crewtest.Examples(t, "testdata/refused.jsonl", func(t *testing.T, row struct {
 		Own, Commands bool

@@ -19,7 +19,7 @@ import (
 	"crew/runner/far/credentials"
 )
 
-// Whatever ends a connection for good, a session says why.
+// A session reports why its connection was closed for good.
 func TestClosedForGood(t *testing.T) {
 	t.Parallel()
 	for text, why := range map[string]string{
@@ -50,7 +50,7 @@ func TestClosedForGood(t *testing.T) {
 	}
 }
 
-// A call that the loss of the connection has ended says why it was cut.
+// A call that ends because its connection was cut reports why it was cut.
 func TestCutAndRefused(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -76,7 +76,7 @@ func TestCutAndRefused(t *testing.T) {
 	require.Equal(t, errRefused, s.explain(nats.ErrDisconnected))
 }
 
-// Whoever connects with a name of the server's own is missed by no revocation.
+// Revocation also reaches clients that connect with a name of the server's own.
 func TestRevokedByAnyName(t *testing.T) {
 	t.Parallel()
 	h := testHub(t, t.TempDir())
@@ -93,7 +93,7 @@ func TestRevokedByAnyName(t *testing.T) {
 	}
 }
 
-// Submitters neither see what invite answers, nor give the hub orders.
+// Submitters cannot see the answers to invite, or give the hub orders.
 func TestOrdersOfTheOwnerAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
