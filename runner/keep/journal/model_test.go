@@ -58,13 +58,13 @@ type fate struct {
 // model runs a world and predicts its state.
 type model struct {
 	*world
-	r      *rand.Rand
-	tasks  map[string]fate
-	past   []moment // since the run began
-	broken bool     // nothing more is recorded
-	last   int      // highest task number of the queue
-	door   string   // last delivery
-	steps  []string
+	r        *rand.Rand
+	tasks    map[string]fate
+	past     []moment // since the run began
+	broken   bool     // nothing more is recorded
+	last     int      // highest task number of the queue
+	delivery string   // last delivery
+	steps    []string
 
 	maybe []moment // possible states in the next run
 	lossy bool     // outputs that were not synced may be lost
@@ -72,9 +72,9 @@ type model struct {
 
 // moment is the expected state if the journal is cut at its end or later.
 type moment struct {
-	end   int64
-	tasks map[string]fate
-	door  string
+	end      int64
+	tasks    map[string]fate
+	delivery string
 }
 
 // begin returns the state after an attempt has begun, which replaces an earlier end.
@@ -179,7 +179,7 @@ func (m *model) take(step string, names []string, should func(fate) fate) {
 		k.kept = k.kept || k.done != "" && !m.j.dirty && len(m.j.pending) == 0
 		m.tasks[name] = k
 	}
-	m.past = append(m.past, moment{m.j.end + int64(len(m.j.pending)), maps.Clone(m.tasks), m.door})
+	m.past = append(m.past, moment{m.j.end + int64(len(m.j.pending)), maps.Clone(m.tasks), m.delivery})
 }
 
 // each takes a step with each of some tasks.
@@ -249,7 +249,7 @@ func (m *model) stepOfQueue(n int, waits func(string, *task.Task) bool) {
 		names := []string{fmt.Sprint(m.last - 1), fmt.Sprint(m.last)}
 		step := "accept "
 		if m.r.IntN(2) == 0 && !m.broken {
-			step, m.door = "accept-door ", names[0]
+			step, m.delivery = "accept-door ", names[0]
 		}
 		m.take(step+strings.Join(names, " "), names, func(k fate) fate { k.there = true; return k })
 	case n == 20 && m.r.IntN(2) == 0:
@@ -327,20 +327,20 @@ func (m *model) open() {
 	for name := range names {
 		m.tasks[name] = m.choose(name, strings.Contains(step, "-compact"))
 	}
-	before, after := m.door, m.door
+	before, after := m.delivery, m.delivery
 	if len(m.maybe) > 0 {
-		before, after = m.maybe[0].door, m.maybe[len(m.maybe)-1].door
+		before, after = m.maybe[0].delivery, m.maybe[len(m.maybe)-1].delivery
 	}
-	if m.door = m.j.LastDelivery(); before == after {
-		require.Equal(m.t, after, m.door)
+	if m.delivery = m.j.LastDelivery(); before == after {
+		require.Equal(m.t, after, m.delivery)
 	} else { // a delivery is complete or absent
-		require.Contains(m.t, []string{before, after, ""}, m.door)
+		require.Contains(m.t, []string{before, after, ""}, m.delivery)
 		first, _ := strconv.Atoi(after)
 		for _, name := range []string{after, fmt.Sprint(first + 1)} {
-			require.Equal(m.t, m.door == after, m.tasks[name].there, "task %s of door %s", name, after)
+			require.Equal(m.t, m.delivery == after, m.tasks[name].there, "task %s of door %s", name, after)
 		}
 	}
-	m.broken, m.past = false, []moment{{m.j.end, maps.Clone(m.tasks), m.door}}
+	m.broken, m.past = false, []moment{{m.j.end, maps.Clone(m.tasks), m.delivery}}
 	m.last = int(m.j.LastID()) // numbers of an incomplete delivery are used again
 	m.count()
 }

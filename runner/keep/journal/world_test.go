@@ -293,14 +293,14 @@ func (w *world) named(names []string) (tasks []*task.Task) {
 }
 
 // accept adds tasks to a queue, perhaps as a delivery. Their names are their numbers.
-func (w *world) accept(names []string, door string) error {
+func (w *world) accept(names []string, delivery string) error {
 	for _, name := range names {
 		id, err := strconv.ParseUint(name, 10, 64)
 		require.NoError(w.t, err)
 		w.tasks[name] = &task.Task{ID: id, Argv: []string{"x", name}, Bare: true, Env: []string{"A=" + name[:1], "B=2"}}
 		w.before[name] = &task.Attempts{}
 	}
-	return w.j.Accept(w.named(names), door)
+	return w.j.Accept(w.named(names), delivery)
 }
 
 // change gives a task of a queue a note and perhaps a name.

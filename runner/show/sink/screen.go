@@ -100,7 +100,7 @@ func (s *Screen) print(text string) {
 	_, _ = io.WriteString(s.err, s.newlineLocked()+text)
 }
 
-// newlineLocked ends colours that tasks have left on on stderr. If there is an unfinished line, it
+// newlineLocked ends colours that tasks have left active on stderr. If there is an unfinished line, it
 // returns the text that ends it, otherwise "". The caller must hold mu.
 func (s *Screen) newlineLocked() string {
 	if s.err.terminal {
@@ -192,7 +192,7 @@ func colours(getenv func(string) string, terminal bool) bool {
 	return terminal && getenv("TERM") != "dumb" && on("CLICOLOR")
 }
 
-// resetColoursLocked ends the colours that tasks have left on on a terminal. The caller must hold
+// resetColoursLocked ends the colours that tasks have left active on a terminal. The caller must hold
 // mu.
 func (s *Screen) resetColoursLocked() {
 	for _, to := range [...]*stream{s.out, s.err} {

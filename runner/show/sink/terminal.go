@@ -116,7 +116,7 @@ func (t *Terminal) Consume(events []task.Event) error {
 	return nil
 }
 
-// Close removes the bar or prints a last plain line, and ends colours that tasks have left on. It
+// Close removes the bar or prints a last plain line, and ends colours that tasks have left active. It
 // never returns an error.
 func (t *Terminal) Close(task.Stats) error {
 	if t.bar == nil && t.lastLine && t.stats.Admitted > 0 {
