@@ -234,7 +234,7 @@ func (p *process) pollOnce() (over bool) {
 	p.readOutput(&p.err, set[1].Revents)
 	switch in := set[2].Revents; {
 	case in&unix.POLLOUT != 0:
-		p.feed()
+		p.writeInput()
 	case in != 0:
 		kernel.Close(&p.in)
 	}

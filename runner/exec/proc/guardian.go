@@ -112,7 +112,7 @@ func watchOver(crew int, fds []int, dir string) {
 func (k *kin) addListed(table []int32) {
 	for row := range table {
 		if id := atomic.LoadInt32(&table[row]); id != 0 {
-			k.add(int(max(id, -id)), id < 0)
+			k.addGroup(int(max(id, -id)), id < 0)
 		}
 	}
 }

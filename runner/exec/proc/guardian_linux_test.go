@@ -126,7 +126,7 @@ func stop(t *testing.T, pid int) {
 
 // While a process starts, a child that is stopped before it executes its program is continued. A child that
 // is stopped later is not.
-func TestAChildThatStopsTooEarlyGoesOn(t *testing.T) {
+func TestAChildStoppedTooEarlyIsContinued(t *testing.T) {
 	pid, late := early(t), crewtest.New(t, exec.Command("sleep", "1000")).Start().Cmd.Process.Pid
 	stop(t, pid)
 	stop(t, late)

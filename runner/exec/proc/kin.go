@@ -43,8 +43,8 @@ func newKin(crew, session int, marks []string) *kin {
 	return &kin{crew: crew, session: session, crewStart: self.Start, marks: marks, groups: map[int]int64{}}
 }
 
-// add adds a group. Unless its leader has been reaped, no other process can have its ID.
-func (k *kin) add(group int, reaped bool) {
+// addGroup adds a group. Unless its leader has been reaped, no other process can have its ID.
+func (k *kin) addGroup(group int, reaped bool) {
 	if _, ok := k.groups[group]; ok && !reaped {
 		return
 	}
@@ -123,18 +123,18 @@ func (k *kin) isOrphan(p kernel.Process, at map[int]kernel.Process) bool {
 
 // hasMarks reports whether all marks are in the environment of a process.
 func (k *kin) hasMarks(pid int) bool {
-	env := variables(pid)
+	env := environOf(pid)
 	return !slices.ContainsFunc(k.marks, func(mark string) bool { return !slices.Contains(env, mark) })
 }
 
-// variables returns the environment that a process started with, if the system shows it.
-func variables(pid int) []string { return strings.Split(string(kernel.Environ(pid)), "\x00") }
+// environOf returns the environment that a process started with, if the system shows it.
+func environOf(pid int) []string { return strings.Split(string(kernel.Environ(pid)), "\x00") }
 
-// isOtherCrews reports whether a process is a task of another crew, which this task runs. That crew
+// ofOtherCrew reports whether a process is a task of another crew, which this task runs. That crew
 // ends the process.
-func (k *kin) isOtherCrews(pid int) bool {
+func (k *kin) ofOtherCrew(pid int) bool {
 	name, _, _ := strings.Cut(k.marks[0], "=")
-	return slices.ContainsFunc(variables(pid), func(v string) bool { return nameOf(v) == name && v != k.marks[0] })
+	return slices.ContainsFunc(environOf(pid), func(v string) bool { return nameOf(v) == name && v != k.marks[0] })
 }
 
 // target returns the argument of kill(2) for a process: its group, or only the process if the group
@@ -220,7 +220,7 @@ func (p *process) kinLocked() *kin {
 		session, _ := unix.Getsid(0)
 		p.kin = newKin(os.Getpid(), session, append([]string{e.pid}, marks...))
 	}
-	p.kin.add(p.pid, p.reaped)
+	p.kin.addGroup(p.pid, p.reaped)
 	return p.kin
 }
 
@@ -235,7 +235,7 @@ func (p *process) signalLocked(walk func() []kernel.Process, ending bool, sigs .
 		if k.endRequested == 0 && len(all) > 0 {
 			k.endRequested = slices.MaxFunc(all, func(a, b kernel.Process) int { return cmp.Compare(a.Start, b.Start) }).Start
 		}
-		found = slices.DeleteFunc(found, func(q kernel.Process) bool { return k.isOtherCrews(q.PID) })
+		found = slices.DeleteFunc(found, func(q kernel.Process) bool { return k.ofOtherCrew(q.PID) })
 	}
 	done := map[int]bool{}
 	k.signal(found, done, sigs...)
@@ -252,13 +252,13 @@ func (p *process) signalLocked(walk func() []kernel.Process, ending bool, sigs .
 func (p *process) killLocked() {
 	left, daemons := p.kinLocked().kill(p.census.walk)
 	if p.exited && p.endedBy == 0 {
-		p.leftBehind = append(p.leftBehind, names(left)...)
+		p.leftBehind = append(p.leftBehind, processNames(left)...)
 	}
-	p.daemons = names(daemons)
+	p.daemons = processNames(daemons)
 }
 
-// names returns the names of all.
-func names(all []kernel.Process) (names []string) {
+// processNames returns the names of all.
+func processNames(all []kernel.Process) (names []string) {
 	for _, p := range all {
 		names = append(names, p.Name)
 	}

@@ -72,7 +72,7 @@ func Find(name, dir string) (status int, err error) {
 	}
 	if err == nil {
 		if err = unix.Access(full, unix.X_OK); err != nil {
-			err = explain(err, name, full, dir)
+			err = explainStartError(err, name, full, dir)
 		}
 	}
 	if bad, ok := errors.AsType[*commandError](err); ok {

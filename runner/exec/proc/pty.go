@@ -22,7 +22,7 @@ func HasPTYs() error {
 	ours, theirs, err := openPTY()
 	kernel.Close(&ours)
 	kernel.Close(&theirs)
-	if scarce(err) {
+	if isShortage(err) {
 		return nil
 	}
 	return err

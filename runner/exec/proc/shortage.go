@@ -142,8 +142,8 @@ func reserveThreads() {
 	done.Wait()
 }
 
-// scarce reports whether err is a shortage of a resource that processes release again.
-func scarce(err error) bool {
+// isShortage reports whether err is a shortage of a resource that processes release again.
+func isShortage(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) ||
 		errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, errNoPTY)
 }
@@ -162,14 +162,14 @@ func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*p
 	worker := a.Task.Protocol != task.NoProtocol
 	try := func() (*process, error) {
 		p, err := l.startOnce(ctx, a, argv)
-		if worker && scarce(err) && l.live.Load() > 0 {
+		if worker && isShortage(err) && l.live.Load() > 0 {
 			err = fmt.Errorf("%w: %v", ErrShort, err)
 		}
 		return p, err
 	}
 	if worker || !s.threads.Load() && s.waiting.Load() == 0 {
 		p, err := try()
-		if !scarce(err) {
+		if !isShortage(err) {
 			return p, err
 		}
 	}
@@ -183,7 +183,7 @@ func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*p
 	defer func() { <-s.turn }()
 	for pause := time.Duration(0); ; {
 		p, err := try()
-		if !scarce(err) {
+		if !isShortage(err) {
 			s.giveUpAt = time.Time{}
 			return p, err
 		}
@@ -237,7 +237,7 @@ func mayBeReplaced(err error) bool {
 // or is missing but was started last. If the program does not appear in time, later attempts do not wait for a missing
 // program until another program has run.
 func (l *Local) startAfterWait(ctx context.Context, a task.Attempt, argv []string, err error) (*process, error) {
-	dir, path := l.surroundings(a.Task)
+	dir, path := l.dirAndPath(a.Task)
 	if !errors.Is(err, syscall.ETXTBSY) && l.lastProgram.Load() != (program{argv[0], dir, path}) {
 		return nil, err
 	}

@@ -31,9 +31,9 @@ func (e *commandError) Error() string {
 	return e.name + ": " + e.why
 }
 
-// surroundings returns the directory that a task runs in, empty for crew's own, and
+// dirAndPath returns the directory that a task runs in, empty for crew's own, and
 // the PATH to search for its program.
-func (l *Local) surroundings(t *task.Task) (dir, path string) {
+func (l *Local) dirAndPath(t *task.Task) (dir, path string) {
 	path, ok := pathIn(t.Env)
 	if !ok && !t.Bare {
 		path = l.env.path
@@ -113,7 +113,7 @@ func (l *Local) startOnce(ctx context.Context, a task.Attempt, argv []string) (*
 
 // spawn finds the program and executes it with the child's standard streams.
 func (l *Local) spawn(p *process, argv []string, pidOut *int32) error {
-	dir, path := l.surroundings(p.Task)
+	dir, path := l.dirAndPath(p.Task)
 	attr := &syscall.ProcAttr{
 		Dir: dir, Env: l.env.forAttempt(p.Attempt), Files: p.child[:],
 		Sys: &syscall.SysProcAttr{Setpgid: true},
@@ -146,13 +146,13 @@ func (l *Local) spawn(p *process, argv []string, pidOut *int32) error {
 			if bad := unix.Stat(dir+"/.", new(unix.Stat_t)); dir != "" && bad != nil {
 				return fmt.Errorf("change to directory %s: %w", dir, bad)
 			}
-			return explain(err, argv[0], full, dir)
+			return explainStartError(err, argv[0], full, dir)
 		}
 	}
 }
 
-// explain turns an error of fork or exec into an error that names the cause.
-func explain(err error, name, full, dir string) error {
+// explainStartError turns an error of fork or exec into an error that names the cause.
+func explainStartError(err error, name, full, dir string) error {
 	switch err {
 	case syscall.ENOENT, syscall.ENOTDIR:
 		if _, e := os.Lstat(full); e == nil {

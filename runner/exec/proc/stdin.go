@@ -69,14 +69,14 @@ func (in *Input) Write(fd int, buf []byte) (n int64, err error) {
 func (p *process) openInput(t *task.Task) {
 	p.input = InputOf(t, true)
 	if b := t.Block; b == nil {
-		p.feed()
+		p.writeInput()
 	} else if b.Len > pipeSize {
 		kernel.SetPipeSize(p.in, splicePipe)
 	}
 }
 
-// feed writes to the task's stdin until the pipe is full.
-func (p *process) feed() {
+// writeInput writes to the task's stdin until the pipe is full.
+func (p *process) writeInput() {
 	var buf []byte
 	if p.input.left > 0 {
 		b := p.buffers.Get().(*[pipeSize]byte)

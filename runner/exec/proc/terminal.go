@@ -60,16 +60,16 @@ func newTerminal() (*terminal, error) {
 	return &terminal{fd: fd, own: syscall.Getpgrp()}, nil
 }
 
-// foreground returns the process group in the terminal's foreground. It fails if crew
+// foregroundGroup returns the process group in the terminal's foreground. It fails if crew
 // has lost its terminal.
-func (t *terminal) foreground() (int, error) { return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP) }
+func (t *terminal) foregroundGroup() (int, error) { return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP) }
 
 // awaitForeground waits until crew is in the terminal's foreground. Until then, crew stops itself, as a
 // program that reads the terminal is stopped. It fails if no shell is left that could continue
 // crew.
 func (t *terminal) awaitForeground(ctx context.Context) error {
 	for {
-		pgrp, err := t.foreground()
+		pgrp, err := t.foregroundGroup()
 		if pgrp == t.own {
 			break
 		}
@@ -152,7 +152,7 @@ func (t *terminal) suspend() {
 func (t *terminal) resume() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if pgrp, _ := t.foreground(); t.holder != nil && pgrp == t.own {
+	if pgrp, _ := t.foregroundGroup(); t.holder != nil && pgrp == t.own {
 		t.modes, _ = kernel.Modes(t.fd)
 		t.given = t.setForegroundLocked(t.holder.pid, t.stopped) == nil
 	}
@@ -177,7 +177,7 @@ func (p *process) awaitOnTerminal(t *terminal) {
 		if sig == 0 {
 			continue // it is running again
 		}
-		pgrp, _ := t.foreground()
+		pgrp, _ := t.foregroundGroup()
 		early := (sig == syscall.SIGTTIN || sig == syscall.SIGTTOU) && pgrp == p.pid
 		if early || kernel.Ignored(syscall.SIGTSTP) {
 			_ = syscall.Kill(-p.pid, syscall.SIGCONT) // it used the terminal before it was in the foreground, or no shell could continue crew

@@ -18,18 +18,18 @@ type arg struct {
 // gap stands for a part of a word that is known only when the command runs. Scripts hold none; see hideBytes.
 const gap = string(rune(privateUse + '?'))
 
-// unknown reports whether a part of the word is unknown.
-func (a arg) unknown() bool { return strings.Contains(a.text, gap) }
+// hasGap reports whether a part of the word is unknown.
+func (a arg) hasGap() bool { return strings.Contains(a.text, gap) }
 
-// marks reports whether the word holds a placeholder.
-func (a arg) marks() bool { return strings.Contains(a.text, markText) }
+// hasMark reports whether the word holds a placeholder.
+func (a arg) hasMark() bool { return strings.Contains(a.text, markText) }
 
-// static reports whether the word is the same in every task.
-func (a arg) static() bool { return !a.unknown() && !a.marks() }
+// isStatic reports whether the word is the same in every task.
+func (a arg) isStatic() bool { return !a.hasGap() && !a.hasMark() }
 
 // program returns the base name of the word if it is the same in every task, and otherwise "".
 func (a arg) program() string {
-	if a.static() {
+	if a.isStatic() {
 		return basename(a.text)
 	}
 	return ""

@@ -12,7 +12,7 @@ import (
 // exec and time. It returns len(args) if that word is not known before the command runs.
 func skipPrefixes(args []arg) int {
 	i := nameIndex(args)
-	if a := args[i]; a.unknown() || a.text != "[" && strings.ContainsAny(a.text, "{*?[=") {
+	if a := args[i]; a.hasGap() || a.text != "[" && strings.ContainsAny(a.text, "{*?[=") {
 		return len(args)
 	}
 	return i
@@ -25,7 +25,7 @@ func nameIndex(args []arg) (i int) {
 		switch text := args[i].text; {
 		case prefixes.has(text):
 			prefix = text
-		case !args[i].static() || !strings.HasPrefix(text, "-"):
+		case !args[i].isStatic() || !strings.HasPrefix(text, "-"):
 			return i
 		case prefix == "exec" && strings.HasSuffix(text, "a") && i < len(args)-2:
 			i++ // the argument of exec -a
@@ -36,9 +36,9 @@ func nameIndex(args []arg) (i int) {
 
 const prefixes list = "command builtin exec time"
 
-// argument returns the place of the mark in args[at], a word of a command. If no shell runs
+// argumentPlace returns the place of the mark in args[at], a word of a command. If no shell runs
 // the command, c.family is foreign.
-func (c *compiler) argument(args []arg, at int) place {
+func (c *compiler) argumentPlace(args []arg, at int) place {
 	if sc, ok := scriptOf(args, c.family); ok && sc.from <= at && at < sc.to {
 		return refuse("cannot be in the script of "+sc.shell+", parts of which are not known before it runs",
 			"write that script in single quotes, and pass the rest as its arguments")
@@ -50,17 +50,17 @@ func (c *compiler) argument(args []arg, at int) place {
 	name := args[n]
 	switch {
 	case (i == at || at == 0) && !args[at].obscure:
-		return c.commandName(args[at].text)
+		return c.commandNamePlace(args[at].text)
 	case i < len(args) && i > at: // the argument of exec -a
 		return place{}
-	case at > n && name.marks() && c.family != foreign && !strings.Contains(name.text, "/"):
+	case at > n && name.hasMark() && c.family != foreign && !strings.Contains(name.text, "/"):
 		return refuse("cannot be given to a command that is a value, too", "write the path of the command, as in ./{}, or leave out the shell")
 	}
 	shell := slices.IndexFunc(args[:at], takesScript)
 	guard, joined := optionGuard(args, at)
 	switch {
-	case i == len(args) && !name.unknown(), slices.ContainsFunc(args, func(a arg) bool { return a.obscure }) && c.risky(args),
-		(i == len(args) || shell >= 0 && slices.ContainsFunc(args[:at], arg.unknown)) && looksLikeScript(args[at]),
+	case i == len(args) && !name.hasGap(), slices.ContainsFunc(args, func(a arg) bool { return a.obscure }) && c.risky(args),
+		(i == len(args) || shell >= 0 && slices.ContainsFunc(args[:at], arg.hasGap)) && looksLikeScript(args[at]),
 		shell >= 0 && (slices.ContainsFunc(args[shell+1:at], mayHide) || startsOption(args[at].text) || args[at].split && strings.HasPrefix(args[at].text, gap)):
 		return refuseHidden
 	case i == len(args):
@@ -70,18 +70,18 @@ func (c *compiler) argument(args []arg, at int) place {
 	if p.err = checkInterpreted(args, i, at); p.err != nil {
 		return p
 	}
-	if variable, _, ok := strings.Cut(args[at].text, "="); ok && name.wraps() {
+	if variable, _, ok := strings.Cut(args[at].text, "="); ok && name.isWrapper() {
 		if strings.Contains(variable, markText) {
 			return refuseName
 		} else if choosesProgram(variable) {
-			return c.assignTo(variable)
+			return c.assignmentPlace(variable)
 		}
 	}
 	if strings.HasPrefix(args[at].text, markText) && guard > 0 {
 		p.check, p.guard = noOption, guard
 	}
 	if c.family != foreign && !strings.Contains(name.text, "/") {
-		b := c.builtin(args[i:], at-i)
+		b := c.builtinPlace(args[i:], at-i)
 		p.err, p.joined = b.err, joined || b.joined
 		if b.check != anything {
 			p.check = b.check
@@ -95,7 +95,7 @@ func (c *compiler) risky(args []arg) bool {
 	i := nameIndex(args)
 	name := args[i].text
 	use, ok := useOf(name)
-	return slices.ContainsFunc(args, takesScript) || args[i].wraps() || args[i].obscure ||
+	return slices.ContainsFunc(args, takesScript) || args[i].isWrapper() || args[i].obscure ||
 		c.family != foreign && ok && use != asText
 }
 
@@ -107,7 +107,7 @@ func looksLikeScript(a arg) bool { return strings.ContainsAny(a.text, scriptByte
 
 // mayHide reports whether a may be an option of a shell that the compiler does not see.
 func mayHide(a arg) bool {
-	return !a.static() && (a.split || a.mayBeOption()) ||
+	return !a.isStatic() && (a.split || a.mayBeOption()) ||
 		startsOption(a.text) && len(a.text) > 2 && a.text[1] != '-' && strings.ContainsAny(a.text[1:len(a.text)-1], "oO") // -onoclobber
 }
 
@@ -117,8 +117,8 @@ func takesScript(a arg) bool {
 	return ok && (r.isShell || r.option == "c")
 }
 
-// commandName returns the place of a mark in name, the word that names the command.
-func (c *compiler) commandName(name string) place {
+// commandNamePlace returns the place of a mark in name, the word that names the command.
+func (c *compiler) commandNamePlace(name string) place {
 	if c.family == foreign || strings.Contains(name, "/") {
 		return place{}
 	}
@@ -153,30 +153,30 @@ var builtins = [...]list{
 
 // useOf returns how a builtin treats its arguments. ok is false if name is not a builtin.
 func useOf(name string) (u use, ok bool) {
-	i, ok := which(builtins[:], name)
+	i, ok := listWith(builtins[:], name)
 	return use(i), ok
 }
 
-// builtin returns the place of the mark in args[at], an argument of args[0], which may be a builtin.
-func (c *compiler) builtin(args []arg, at int) place {
+// builtinPlace returns the place of the mark in args[at], an argument of args[0], which may be a builtin.
+func (c *compiler) builtinPlace(args []arg, at int) place {
 	name := args[0].text
 	switch use, ok := useOf(name); {
 	case !ok, use == asText:
 		return place{}
-	case name == "let" && !args[at].unknown() && isolated(args[at].text):
+	case name == "let" && !args[at].hasGap() && isolated(args[at].text):
 		return place{check: number}
 	case use == asNumber, name == "let":
-		return onlyNumber(args[at])
+		return numberPlace(args[at])
 	case use == declares:
 		variable, _, ok := strings.Cut(args[at].text, "=")
 		if !ok || !syntax.ValidName(variable) {
 			return refuseName
 		}
-		return c.declaration(args, at, variable)
+		return c.declarationPlace(args, at, variable)
 	case name == "printf":
-		return c.printf(args, at)
+		return c.printfPlace(args, at)
 	case name == "test", name == "[":
-		return c.test(args, at)
+		return c.testPlace(args, at)
 	case name == "set" && args[1].text == "--" && at > 1:
 		return place{}
 	case name == "read" && takesPrompt(args, at):
@@ -195,8 +195,8 @@ func takesPrompt(args []arg, at int) bool {
 	return prompted().MatchString(join(args[1:at+1], "\x00", func(a arg) string { return a.text }))
 }
 
-// onlyNumber returns the place of a value that must be a number and a word of its own.
-func onlyNumber(a arg) place {
+// numberPlace returns the place of a value that must be a number and a word of its own.
+func numberPlace(a arg) place {
 	if a.text == markText {
 		return place{check: number}
 	}
@@ -211,15 +211,15 @@ func isolated(s string) bool {
 	return !joined
 }
 
-// printf returns the place of the mark in args[at]. A value cannot be the variable of bash's printf -v.
-func (c *compiler) printf(args []arg, at int) place {
+// printfPlace returns the place of the mark in args[at]. A value cannot be the variable of bash's printf -v.
+func (c *compiler) printfPlace(args []arg, at int) place {
 	format := 1
 	if len(args) > 2 && args[1].text == "--" {
 		format++
 	}
 	text := args[format].text
 	switch {
-	case strings.HasPrefix(args[1].text, "-v"), args[1].unknown() && args[1].mayBeOption(), at == 1 && startsOption(text):
+	case strings.HasPrefix(args[1].text, "-v"), args[1].hasGap() && args[1].mayBeOption(), at == 1 && startsOption(text):
 		return refuseName
 	case at == format && strings.HasPrefix(text, markText) && format == 1:
 		return place{check: noOption, joined: true}
@@ -232,8 +232,8 @@ func (c *compiler) printf(args []arg, at int) place {
 // comparing are the operators of [ that compare numbers.
 const comparing list = "-eq -ne -lt -le -gt -ge"
 
-// test returns the place of the mark in args[at], an argument of test or [.
-func (c *compiler) test(args []arg, at int) place {
+// testPlace returns the place of the mark in args[at], an argument of test or [.
+func (c *compiler) testPlace(args []arg, at int) place {
 	before, after := args[at-1], arg{}
 	if at+1 < len(args) {
 		after = args[at+1]
@@ -242,8 +242,8 @@ func (c *compiler) test(args []arg, at int) place {
 	case at > 1 && (before.text == "-v" || before.text == "-R"):
 		return refuseName
 	case at > 1 && (before.text == "-t" || comparing.has(before.text)), comparing.has(after.text):
-		return onlyNumber(args[at])
-	case !before.static() && at > 1, !after.static():
+		return numberPlace(args[at])
+	case !before.isStatic() && at > 1, !after.isStatic():
 		return refuse("cannot stand in [ ] where it may be taken for an operator", `write the operator between two values, as in [ {} = "$x" ]`)
 	}
 	return place{joined: true}

@@ -101,7 +101,7 @@ func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
 	for i := range s.segs {
 		s.segs[i].text = showBytes(s.segs[i].text)
 	}
-	s.oneRecord = s.head(len(s.values)) + filled{script: s, values: &Values{}}.body(s.name)
+	s.oneRecord = s.setVariables(len(s.values)) + filled{script: s, values: &Values{}}.body(s.name)
 	return s, nil
 }
 
@@ -186,7 +186,7 @@ func (c *compiler) restoreText(*syntax.File) error {
 func (c *compiler) assemble() []seg {
 	var segs []seg
 	add := func(from, to int, group *word) {
-		for _, m := range c.within(from, to) {
+		for _, m := range c.marksBetween(from, to) {
 			g := seg{text: c.src[from:m.at], how: m.how, group: group}
 			if m.escaped {
 				g.text += `\`
@@ -203,7 +203,7 @@ func (c *compiler) assemble() []seg {
 		segs = append(segs, seg{text: c.src[from:to], group: group})
 	}
 	at := 0
-	for _, p := range c.groups() {
+	for _, p := range c.repeatedWords() {
 		add(at, p.from, nil)
 		at = p.to
 		add(p.from, at, &word{pieces: c.placeholders(p), whole: at-p.from > len(markText)})
@@ -220,8 +220,8 @@ func (c *compiler) assemble() []seg {
 // script is also matched without them.
 var mayUseArguments = lazily("[$`]|\\(\\s*\\)|\\.\\s|\\b(set|shift|getopts|source|for|select|function)\\b")
 
-// within returns the marks from offset from up to offset to.
-func (c *compiler) within(from, to int) []mark {
+// marksBetween returns the marks from offset from up to offset to.
+func (c *compiler) marksBetween(from, to int) []mark {
 	before := func(m mark, at int) int { return m.at - at }
 	i, _ := slices.BinarySearchFunc(c.marks, from, before)
 	j, _ := slices.BinarySearchFunc(c.marks, to, before)
@@ -247,15 +247,15 @@ type span struct{ from, to int }
 
 // placeholders returns the placeholders in s.
 func (c *compiler) placeholders(s span) (list Placeholders) {
-	for _, m := range c.within(s.from, s.to) {
+	for _, m := range c.marksBetween(s.from, s.to) {
 		list = append(list, m.piece)
 	}
 	return list
 }
 
-// groups returns the words that are repeated for each record, in order. If such words are
+// repeatedWords returns the words that are repeated for each record, in order. If such words are
 // nested, it returns the outer one.
-func (c *compiler) groups() (out []span) {
+func (c *compiler) repeatedWords() (out []span) {
 	for _, m := range c.marks {
 		if m.list.to == 0 || !m.piece.ofEach() || c.isDropped(m.piece) {
 			continue

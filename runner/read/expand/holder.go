@@ -7,30 +7,30 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// holder returns the place of the mark by the node that holds its outermost word, stack[first].
-func (s *site) holder(first int) place {
+// holderPlace returns the place of the mark by the node that holds its outermost word, stack[first].
+func (s *site) holderPlace(first int) place {
 	word := s.stack[first].(*syntax.Word)
-	if last[*syntax.CoprocClause](s.stack[:first]) >= 0 {
+	if lastIndex[*syntax.CoprocClause](s.stack[:first]) >= 0 {
 		return refuseUnknown
 	}
 	switch n := s.stack[first-1].(type) {
 	case *syntax.CallExpr:
 		if at := slices.Index(n.Args, word); at == 0 || s.mark.piece.anyText() {
-			return s.c.argument(words(n), at)
+			return s.c.argumentPlace(words(n), at)
 		}
 		return place{}
 	case *syntax.Redirect:
-		return s.redirect(n, word)
+		return s.redirectPlace(n, word)
 	case *syntax.Assign:
-		return s.assign(first-1, n.Value == word)
+		return s.assignPlace(first-1, n.Value == word)
 	case *syntax.ArrayElem: // in an ArrayExpr in an Assign
-		return s.assign(first-3, n.Value == word)
+		return s.assignPlace(first-3, n.Value == word)
 	case *syntax.UnaryTest:
 		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
 			return refuseName
 		}
 	case *syntax.WordIter:
-		return s.c.assignTo(n.Name.Value)
+		return s.c.assignmentPlace(n.Name.Value)
 	case *syntax.CaseClause, *syntax.CaseItem, *syntax.BinaryTest, *syntax.TestClause, *syntax.ParenTest:
 	default:
 		return refuseNumber
@@ -38,9 +38,9 @@ func (s *site) holder(first int) place {
 	return place{}
 }
 
-// redirect returns the place of the mark in word, which is the target of a redirection or the
+// redirectPlace returns the place of the mark in word, which is the target of a redirection or the
 // text of a here-document.
-func (s *site) redirect(r *syntax.Redirect, word *syntax.Word) place {
+func (s *site) redirectPlace(r *syntax.Redirect, word *syntax.Word) place {
 	switch {
 	case r.Hdoc == word:
 	case r.Op == syntax.Hdoc, r.Op == syntax.DashHdoc, (r.Op == syntax.DplIn || r.Op == syntax.DplOut) && s.mark.piece.anyText():
@@ -73,7 +73,7 @@ func (s *site) feedsShell() bool {
 				return true
 			}
 		case *syntax.ProcSubst:
-			return readsScript(s.stack[last[*syntax.Stmt](s.stack[:i])].(*syntax.Stmt))
+			return readsScript(s.stack[lastIndex[*syntax.Stmt](s.stack[:i])].(*syntax.Stmt))
 		case *syntax.CmdSubst:
 			return false
 		}
@@ -105,12 +105,12 @@ func readsScript(st *syntax.Stmt) bool {
 	args := words(call)
 	isShell := func(a arg) bool { return a.obscure || familyOf(a.program()) != foreign }
 	if sc, ok := scriptOf(args, posix); ok {
-		return sc.from >= len(args) || replaces(args, sc) || sc.shell == "ssh" && slices.ContainsFunc(args[sc.from:sc.to], isShell)
+		return sc.from >= len(args) || xargsReplaces(args, sc) || sc.shell == "ssh" && slices.ContainsFunc(args[sc.from:sc.to], isShell)
 	}
 	i := skipPrefixes(args)
 	for j, a := range args[min(i, len(args)):] {
 		if name := a.program(); (name == "crew" || name == "parallel") && !hasCommand(args[i+j+1:]) &&
-			(j == 0 || args[i].wraps()) {
+			(j == 0 || args[i].isWrapper()) {
 			return true
 		}
 	}
@@ -120,16 +120,16 @@ func readsScript(st *syntax.Stmt) bool {
 		})
 }
 
-// assign returns the place of the mark in the assignment stack[i]. isValue is false if the mark
+// assignPlace returns the place of the mark in the assignment stack[i]. isValue is false if the mark
 // is in an index.
-func (s *site) assign(i int, isValue bool) place {
+func (s *site) assignPlace(i int, isValue bool) place {
 	a := s.stack[i].(*syntax.Assign)
 	if !isValue {
 		return refuseNumber
 	}
 	d, ok := s.stack[i-1].(*syntax.DeclClause)
 	if !ok {
-		return s.c.assignTo(a.Name.Value)
+		return s.c.assignmentPlace(a.Name.Value)
 	}
 	name := ""
 	if a.Name != nil && !a.Naked {
@@ -141,19 +141,19 @@ func (s *site) assign(i int, isValue bool) place {
 		}
 	}
 	args := declared(d)
-	return s.c.declaration(args, len(args), name)
+	return s.c.declarationPlace(args, len(args), name)
 }
 
-// declaration returns the place of a value that a declaration assigns to name. The options of
+// declarationPlace returns the place of a value that a declaration assigns to name. The options of
 // the declaration are in args before args[at].
-func (c *compiler) declaration(args []arg, at int, name string) place {
-	p := c.assignTo(name)
+func (c *compiler) declarationPlace(args []arg, at int, name string) place {
+	p := c.assignmentPlace(name)
 	if c.names[name+"["] {
 		p.check = number // it may be read as a list of elements, and their indexes can run commands
 	}
 	for _, a := range args[1:at] {
 		switch before, _, _ := strings.Cut(a.text, "="); {
-		case a.static() && !startsOption(a.text), strings.Trim(a.text, "-xrgp") == "":
+		case a.isStatic() && !startsOption(a.text), strings.Trim(a.text, "-xrgp") == "":
 		case strings.Trim(a.text, "-xrgpi") == "":
 			p.check = number
 		case !startsOption(a.text) && !strings.Contains(before, gap):
@@ -164,8 +164,8 @@ func (c *compiler) declaration(args []arg, at int, name string) place {
 	return p
 }
 
-// assignTo returns the place of a value that is assigned to a variable.
-func (c *compiler) assignTo(name string) place {
+// assignmentPlace returns the place of a value that is assigned to a variable.
+func (c *compiler) assignmentPlace(name string) place {
 	switch {
 	case choosesProgram(name):
 		return refuse("cannot be assigned to "+name+", by which programs choose what they run", "use another name, or, if that is meant, x={} and then "+name+"=$x")

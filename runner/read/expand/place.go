@@ -60,8 +60,8 @@ func stacks(f syntax.Node) iter.Seq[[]syntax.Node] {
 	}
 }
 
-// last returns the index of the last T among nodes, or -1.
-func last[T syntax.Node](nodes []syntax.Node) int {
+// lastIndex returns the index of the last T among nodes, or -1.
+func lastIndex[T syntax.Node](nodes []syntax.Node) int {
 	for i, n := range slices.Backward(nodes) {
 		if _, ok := n.(T); ok {
 			return i
@@ -127,7 +127,7 @@ func (c *compiler) findPlaces(f *syntax.File) error {
 
 // marksIn returns the marks in a node.
 func (c *compiler) marksIn(n syntax.Node) []mark {
-	return c.within(int(n.Pos().Offset()), int(n.End().Offset()))
+	return c.marksBetween(int(n.Pos().Offset()), int(n.End().Offset()))
 }
 
 // shellDifference names the syntax in n that shells other than bash read differently, or returns "".
@@ -205,7 +205,7 @@ func (s *site) place() place {
 		return place{text: true}
 	}
 	if inArithmetic(s.stack) {
-		return s.arithmetic()
+		return s.arithmeticPlace()
 	}
 	if s.feedsShell() {
 		return refuseText
@@ -213,20 +213,20 @@ func (s *site) place() place {
 	if s.inBackquotes() {
 		return refuseBackquotes
 	}
-	first := s.word()
+	first := s.outermostWord()
 	if first < 0 {
 		return refuseName
 	}
-	p := s.quote()
+	p := s.quotePlace()
 	if p.err != nil || p.text {
 		return p
 	}
-	held := s.holder(first)
+	held := s.holderPlace(first)
 	if held.err != nil {
 		return held
 	}
 	p.check, p.joined = held.check, held.joined
-	s.inWord(&p)
+	s.applyWord(&p)
 	return p
 }
 
@@ -242,23 +242,23 @@ func (s *site) inBackquotes() bool {
 	})
 }
 
-// arithmetic returns the place of a value in arithmetic. The value must be a number and an
+// arithmeticPlace returns the place of a value in arithmetic. The value must be a number and an
 // operand of its own.
-func (s *site) arithmetic() place {
+func (s *site) arithmeticPlace() place {
 	n := len(s.stack)
 	if w, ok := s.stack[n-2].(*syntax.Word); !ok || w.Lit() != markText {
 		return refuseNumber
 	}
-	if before := s.c.src[:s.mark.at]; last[*syntax.LetClause](s.stack) < 0 && (strings.HasSuffix(before, "-") || strings.HasSuffix(before, "+")) {
+	if before := s.c.src[:s.mark.at]; lastIndex[*syntax.LetClause](s.stack) < 0 && (strings.HasSuffix(before, "-") || strings.HasSuffix(before, "+")) {
 		return place{how: apart, check: number} // in let, a blank would end the word
 	}
 	return place{how: inDouble, check: number}
 }
 
-// word returns the index of the outermost word that contains the mark within its innermost
+// outermostWord returns the index of the outermost word that contains the mark within its innermost
 // statement, or -1.
-func (s *site) word() int {
-	for i := last[*syntax.Stmt](s.stack) + 1; i < len(s.stack); i++ {
+func (s *site) outermostWord() int {
+	for i := lastIndex[*syntax.Stmt](s.stack) + 1; i < len(s.stack); i++ {
 		if _, ok := s.stack[i].(*syntax.Word); ok {
 			return i
 		}
@@ -266,10 +266,10 @@ func (s *site) word() int {
 	return -1
 }
 
-// inWord sets the fields of p that depend on the innermost word around the mark: whether it is
+// applyWord sets the fields of p that depend on the innermost word around the mark: whether it is
 // repeated for each record, and whether it is displayed without quotes.
-func (s *site) inWord(p *place) {
-	i := last[*syntax.Word](s.stack)
+func (s *site) applyWord(p *place) {
+	i := lastIndex[*syntax.Word](s.stack)
 	w := s.stack[i].(*syntax.Word)
 	from, to := int(w.Pos().Offset()), int(w.End().Offset())
 	alone := from == s.mark.at && to == s.mark.at+len(markText)
@@ -278,29 +278,29 @@ func (s *site) inWord(p *place) {
 	_, isElem := s.stack[i-1].(*syntax.ArrayElem)
 	_, isTarget := s.stack[i-1].(*syntax.Redirect)
 	isArg := call != nil && call.Args[0] != w
-	p.last = isArg && alone && last[*syntax.FuncDecl](s.stack) < 0
+	p.last = isArg && alone && lastIndex[*syntax.FuncDecl](s.stack) < 0
 	if alone && (isItem || call != nil && len(call.Args) > 1) {
 		p.none = ""
 	}
 	if (call != nil || isItem || isElem) && p.check == anything && !p.joined {
 		p.list = span{from, to}
 	}
-	if p.how == single && (isArg || isItem || isTarget) && s.mildWord(w, to) {
+	if p.how == single && (isArg || isItem || isTarget) && s.isPlainWord(w, to) {
 		p.how = bare
 	}
 }
 
-// mildWord reports whether w, which ends at to, consists only of marks and harmless bytes, and
+// isPlainWord reports whether w, which ends at to, consists only of marks and harmless bytes, and
 // is followed by the end of a word.
-func (s *site) mildWord(w *syntax.Word, to int) bool {
+func (s *site) isPlainWord(w *syntax.Word, to int) bool {
 	if text := w.Lit(); text == "" || !plainText(text) {
 		return false
 	}
 	return to >= len(s.c.src) || strings.IndexByte(" \t\n;|)", s.c.src[to]) >= 0
 }
 
-// quote returns how a reference is quoted at the mark, depending on the quotes around it.
-func (s *site) quote() place {
+// quotePlace returns how a reference is quoted at the mark, depending on the quotes around it.
+func (s *site) quotePlace() place {
 	document := inHereDoc(s.stack)
 	var param *syntax.ParamExp       // the innermost ${…}
 	var literal, within, quoted bool // in single quotes; in double quotes inside param; in double quotes around param
@@ -341,11 +341,11 @@ func (s *site) quote() place {
 		}
 		return place{how: inSingle}
 	}
-	p := s.beside()
+	p := s.precedingPlace()
 	switch {
 	case p.err != nil || p.text:
 	case param != nil:
-		return s.quoteParam(p, param, quoted, within)
+		return s.paramPlace(p, param, quoted, within)
 	case quoted && (document || s.from == s.mark.at && strings.IndexByte("\"`)}]", s.c.src[s.from-1]) < 0):
 		p.how = inner // follows a variable without braces, or is in text that may hold double quotes
 	case quoted:
@@ -364,16 +364,16 @@ func takesWord(p *syntax.ParamExp, w *syntax.Word) bool {
 	return p.Exp != nil && p.Exp.Word == w || p.Repl != nil && (p.Repl.Orig == w || p.Repl.With == w)
 }
 
-// quoteParam returns how a reference is quoted in the word of a ${…}. quoted says whether
+// paramPlace returns how a reference is quoted in the word of a ${…}. quoted says whether
 // the ${…} is in double quotes, within whether there are double quotes inside it.
-func (s *site) quoteParam(p place, param *syntax.ParamExp, quoted, within bool) place {
+func (s *site) paramPlace(p place, param *syntax.ParamExp, quoted, within bool) place {
 	pattern := param.Repl != nil
 	if !pattern {
 		switch param.Exp.Op {
 		case syntax.RemSmallPrefix, syntax.RemLargePrefix, syntax.RemSmallSuffix, syntax.RemLargeSuffix:
 			pattern = true
 		case syntax.AssignUnset, syntax.AssignUnsetOrNull:
-			if a := s.c.assignTo(param.Param.Value); a.err != nil || a.check != anything {
+			if a := s.c.assignmentPlace(param.Param.Value); a.err != nil || a.check != anything {
 				return refuseUnknown
 			}
 		case syntax.OtherParamOps, syntax.UpperFirst, syntax.UpperAll, syntax.LowerFirst, syntax.LowerAll:
@@ -393,9 +393,9 @@ func (s *site) quoteParam(p place, param *syntax.ParamExp, quoted, within bool) 
 	return p
 }
 
-// beside returns the place of the mark as far as the bytes before it decide it: a backslash, or a
+// precedingPlace returns the place of the mark as far as the bytes before it decide it: a backslash, or a
 // dollar sign, which gives the braces another meaning.
-func (s *site) beside() place {
+func (s *site) precedingPlace() place {
 	src, at := s.c.src, s.mark.at
 	p := place{escaped: oddBackslashes(src[s.from:at])}
 	signs := at - len(strings.TrimRight(src[:at], "$"))

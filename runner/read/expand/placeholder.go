@@ -136,8 +136,8 @@ func brace(s string, cfg *Config) piece {
 		switch {
 		case name == "":
 			p.kind = record
-		case p.find(name, cfg):
-		case may && p.find(bare, cfg):
+		case p.setColumn(name, cfg):
+		case may && p.setColumn(bare, cfg):
 			p.isOptional = true
 			if p.n == 0 {
 				p.name = name
@@ -160,9 +160,9 @@ func OutName(i int) string {
 	return "out" + strconv.Itoa(i+1)
 }
 
-// find makes p the column or field called s, and reports whether s can be one. The name of a
+// setColumn makes p the column or field called s, and reports whether s can be one. The name of a
 // column takes precedence over a number.
-func (p *piece) find(s string, cfg *Config) bool {
+func (p *piece) setColumn(s string, cfg *Config) bool {
 	if i := slices.Index(cfg.Names, s); i >= 0 {
 		p.kind, p.n, p.name = field, i+1, s
 		return true

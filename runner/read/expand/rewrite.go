@@ -28,7 +28,7 @@ func (c *compiler) joinLine(f *syntax.File) error {
 		if !oddBackslashes(c.src[:at+1]) {
 			continue
 		}
-		switch n := skipped(f, at); {
+		switch n := skippedBytes(f, at); {
 		case n < 0:
 			return errContinued
 		case n > 0:
@@ -38,11 +38,11 @@ func (c *compiler) joinLine(f *syntax.File) error {
 	}
 }
 
-// skipped returns how many bytes of the backslash and the newline at offset at a shell skips.
+// skippedBytes returns how many bytes of the backslash and the newline at offset at a shell skips.
 // In single quotes and in a here-document with a quoted delimiter it skips neither. In a comment it
 // skips the backslash: the newline ends the comment, but the parser joins the lines. The result is
 // negative in a here-document that the shell expands.
-func skipped(f *syntax.File, at int) (n int) {
+func skippedBytes(f *syntax.File, at int) (n int) {
 	n = 2
 	holds := func(n syntax.Node) bool { return int(n.Pos().Offset()) <= at && at < int(n.End().Offset()) }
 	for stack := range stacks(f) {
@@ -88,7 +88,7 @@ func (c *compiler) unquoteDocument(f *syntax.File) error {
 			continue
 		}
 		delimiter := argOf(r.Word)
-		if !delimiter.static() || delimiter.text == "" || !plainText(delimiter.text) || strings.ContainsAny(delimiter.text, " \t") {
+		if !delimiter.isStatic() || delimiter.text == "" || !plainText(delimiter.text) || strings.ContainsAny(delimiter.text, " \t") {
 			return errors.New("the command has a placeholder in a here-document whose delimiter is no plain word: write one, as in <<'EOF'")
 		}
 		body := [2]int{int(r.Hdoc.Pos().Offset()), int(r.Hdoc.End().Offset())}
@@ -116,7 +116,7 @@ func (c *compiler) nestScript(f *syntax.File) error {
 		script := args[sc.from:sc.to]
 		at := span{int(call.Args[sc.from].Pos().Offset()), int(call.Args[sc.to-1].End().Offset())}
 		isNested := func(m mark) bool { return m.piece.kind == nested && m.at == at.from }
-		if slices.ContainsFunc(script, arg.unknown) || !slices.ContainsFunc(script, arg.marks) || slices.ContainsFunc(c.marks, isNested) {
+		if slices.ContainsFunc(script, arg.hasGap) || !slices.ContainsFunc(script, arg.hasMark) || slices.ContainsFunc(c.marks, isNested) {
 			continue
 		}
 		text := join(script, " ", func(a arg) string { return a.text })
@@ -151,7 +151,7 @@ func (c *compiler) replaceNested(f *syntax.File, sc inline, at span, text string
 	if sc.option != "" {
 		sc.option += " "
 	}
-	before := len(c.within(0, at.from))
+	before := len(c.marksBetween(0, at.from))
 	c.marks = slices.Replace(c.marks, before, before+len(inside), mark{piece: whole})
 	c.setSource(c.src[:at.from] + sc.option + markText + c.src[at.to:])
 	return nil

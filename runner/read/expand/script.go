@@ -70,7 +70,7 @@ func (h how) displayed(s string) (_ string, ok bool) {
 	case inSingle:
 		return escape(s), true
 	case inDouble:
-		return s, mildInDouble(s)
+		return s, plainInDouble(s)
 	case apart:
 		return " " + s, true
 	}
@@ -80,8 +80,8 @@ func (h how) displayed(s string) (_ string, ok bool) {
 // escape returns s in the form that it has between single quotes.
 func escape(s string) string { return strings.ReplaceAll(s, "'", `'\''`) }
 
-// mildInDouble reports whether no byte of s is special in double quotes, in any shell and locale.
-func mildInDouble(s string) bool {
+// plainInDouble reports whether no byte of s is special in double quotes, in any shell and locale.
+func plainInDouble(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != 0 || c >= 0x7f || c == '"' || c == '$' || c == '`' || c == '\\' || c == '!' {
 			return false
@@ -90,8 +90,8 @@ func mildInDouble(s string) bool {
 	return true
 }
 
-// head returns commands that set n variables to the first n arguments.
-func (s *script) head(n int) string {
+// setVariables returns commands that set n variables to the first n arguments.
+func (s *script) setVariables(n int) string {
 	if n == 0 {
 		return ""
 	}
@@ -108,7 +108,7 @@ func (s *script) head(n int) string {
 // arguments if name is "".
 func (f filled) body(name string) string {
 	var b []byte
-	f.parts(func(g seg, _ [][]string) {
+	f.eachSegment(func(g seg, _ [][]string) {
 		b = append(b, g.text...)
 		if g.ref > 0 {
 			before, behind := g.how.quotes()
@@ -138,7 +138,7 @@ func (s *script) fill(v *Values) filled {
 		}
 		return f
 	}
-	f.parts(func(g seg, recs [][]string) {
+	f.eachSegment(func(g seg, recs [][]string) {
 		if g.ref > 0 {
 			f.texts = append(f.texts, s.values[g.value].textIn(v, recs))
 		}
@@ -146,9 +146,9 @@ func (s *script) fill(v *Values) filled {
 	return f
 }
 
-// parts calls do with each segment of the script and its records. If a group is repeated, it
+// eachSegment calls do with each segment of the script and its records. If a group is repeated, it
 // numbers all references anew.
-func (f filled) parts(do func(g seg, recs [][]string)) {
+func (f filled) eachSegment(do func(g seg, recs [][]string)) {
 	refs := 0
 	for i := 0; i < len(f.segs); {
 		group, end, each := f.segs[i].group, i+1, [][]string(nil)
@@ -228,7 +228,7 @@ func (f filled) withAssignments() string {
 func (f filled) forDisplay() string {
 	var b strings.Builder
 	plain := !strings.Contains(f.oneRecord, "`") // in backquotes, a value would need more escapes
-	f.parts(func(g seg, _ [][]string) {
+	f.eachSegment(func(g seg, _ [][]string) {
 		b.WriteString(g.text)
 		if g.ref > 0 {
 			text, ok := g.how.displayed(f.texts[g.ref-1])
@@ -242,15 +242,15 @@ func (f filled) forDisplay() string {
 	return b.String()
 }
 
-// exec returns the arguments of a shell after -c: the script, name and the values.
-func (f filled) exec(name string) []string {
+// shellArgs returns the arguments of a shell after -c: the script, name and the values.
+func (f filled) shellArgs(name string) []string {
 	body := f.oneRecord
 	switch {
 	case !f.repeats:
 	case f.argsFree: // much shorter than with variables
 		body = f.body("")
 	default:
-		body = f.head(len(f.texts)) + f.body(f.name)
+		body = f.setVariables(len(f.texts)) + f.body(f.name)
 	}
 	return append([]string{body, name}, f.texts...)
 }

@@ -21,7 +21,7 @@ const (
 // familyOf returns the family of a program. It ignores the directory and the version in the name.
 func familyOf(program string) family {
 	name := strings.TrimPrefix(basename(program), "-") // a login shell's argv[0]
-	f, _ := which(families[:], strings.TrimRight(name, "0123456789.-"))
+	f, _ := listWith(families[:], strings.TrimRight(name, "0123456789.-"))
 	return family(f)
 }
 
@@ -48,8 +48,8 @@ func (l list) has(name string) bool {
 	return false
 }
 
-// which returns the index of the first list that has the name.
-func which(lists []list, name string) (i int, ok bool) {
+// listWith returns the index of the first list that has the name.
+func listWith(lists []list, name string) (i int, ok bool) {
 	i = slices.IndexFunc(lists, func(l list) bool { return l.has(name) })
 	return max(i, 0), i >= 0
 }
@@ -111,15 +111,15 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 		i += first
 		r, ok := runnerOf(a)
 		if ok {
-			s, ok = r.script(args, i)
+			s, ok = r.findScript(args, i)
 		}
 		// After a program that is not known to run others, a shell's name may be a plain argument.
-		sure := i == first || args[first].wraps() || familyOf(args[first].text) != foreign
+		sure := i == first || args[first].isWrapper() || familyOf(args[first].text) != foreign
 		if ok && (r.isShell || sure || s.from < len(args) && looksLikeScript(args[s.from])) {
 			return s, true
 		}
 		if quoting.has(a.program()) && sure {
-			if from := slices.IndexFunc(args[i:], func(a arg) bool { return a.marks() && looksLikeScript(a) }); from >= 0 {
+			if from := slices.IndexFunc(args[i:], func(a arg) bool { return a.hasMark() && looksLikeScript(a) }); from >= 0 {
 				return inline{from: i + from, to: i + from + 1, shell: a.program()}, true
 			}
 		}
@@ -144,8 +144,8 @@ const (
 	dashed list = "fish perl ruby node php"
 )
 
-// wraps reports whether a is one of the wrappers.
-func (a arg) wraps() bool { return wrappers.has(basename(a.text)) }
+// isWrapper reports whether a is one of the wrappers.
+func (a arg) isWrapper() bool { return wrappers.has(basename(a.text)) }
 
 // runner describes a shell, or a program that passes a script to a shell.
 type runner struct {
@@ -187,14 +187,14 @@ func runnerOf(a arg) (r runner, ok bool) {
 
 // isOption reports whether a is an option, or a group of short options, in every task.
 func (r runner) isOption(a arg) bool {
-	return a.static() && (strings.HasPrefix(a.text, "-") || r.isShell && startsOption(a.text))
+	return a.isStatic() && (strings.HasPrefix(a.text, "-") || r.isShell && startsOption(a.text))
 }
 
 // checkInterpreted returns an error if no value can be args[at]. The command starts at args[first].
 // A program that is not a shell may pass the value to a shell, and a shell that is not a POSIX shell
 // may read it as an option.
 func checkInterpreted(args []arg, first, at int) error {
-	for j := first; j < at && (j == first || args[first].wraps()); j++ {
+	for j := first; j < at && (j == first || args[first].isWrapper()); j++ {
 		name, before := args[j].program(), args[j+1:at]
 		f := familyOf(name)
 		listed := slices.ContainsFunc(before, func(a arg) bool { return strings.HasPrefix(a.text, ":::") })
@@ -212,10 +212,10 @@ func checkInterpreted(args []arg, first, at int) error {
 // as the name of a script.
 func endsOptions(args []arg, f family) bool {
 	for _, a := range args {
-		switch operand := a.static() && !startsOption(a.text); {
+		switch operand := a.isStatic() && !startsOption(a.text); {
 		case operand && f == korn, a.text == "--" && f == alien:
 			return true
-		case !operand && (!a.static() || len(a.text) != 2 || strings.ContainsAny(a.text, "oO")):
+		case !operand && (!a.isStatic() || len(a.text) != 2 || strings.ContainsAny(a.text, "oO")):
 			return false
 		}
 	}
@@ -227,7 +227,7 @@ func hasCommand(args []arg) bool {
 	const flags = "0kmqrtuvX" // short options of both that take no value
 	for i := 0; i < len(args); i++ {
 		switch text := args[i].text; {
-		case !args[i].static() || strings.HasPrefix(text, ":::"):
+		case !args[i].isStatic() || strings.HasPrefix(text, ":::"):
 			return false
 		case text == "--":
 			return i+1 < len(args) && !strings.HasPrefix(args[i+1].text, ":::")
@@ -243,8 +243,8 @@ func hasCommand(args []arg) bool {
 // replacing matches the options of xargs that replace a text in the command.
 var replacing = lazily(`^(?s)(-I|-i|--replace=?)(.*)`)
 
-// replaces reports whether xargs inserts its input into the script sc among args.
-func replaces(args []arg, sc inline) bool {
+// xargsReplaces reports whether xargs inserts its input into the script sc among args.
+func xargsReplaces(args []arg, sc inline) bool {
 	x := slices.IndexFunc(args[:sc.from], func(a arg) bool { return a.program() == "xargs" })
 	if x < 0 {
 		return false
@@ -259,15 +259,15 @@ func replaces(args []arg, sc inline) bool {
 			with = args[x+i+2].text
 		}
 		with = cmp.Or(with, "{}")
-		return slices.ContainsFunc(args[sc.from:sc.to], func(a arg) bool { return a.unknown() || strings.Contains(a.text, with) })
+		return slices.ContainsFunc(args[sc.from:sc.to], func(a arg) bool { return a.hasGap() || strings.Contains(a.text, with) })
 	}
 	name, _, _ := strings.Cut(sc.shell, " ")
 	return runners[name].operand > 0
 }
 
-// script finds the script in the arguments of args[i], which is described by r. A script that
+// findScript finds the script in the arguments of args[i], which is described by r. A script that
 // is missing starts at len(args).
-func (r runner) script(args []arg, i int) (s inline, ok bool) {
+func (r runner) findScript(args []arg, i int) (s inline, ok bool) {
 	s = inline{from: len(args), to: len(args), shell: basename(args[i].text), runner: r}
 	operands, given := 0, !r.isShell // given: the operand is a script
 	if r.isShell {
@@ -292,7 +292,7 @@ func (r runner) script(args []arg, i int) (s inline, ok bool) {
 				s.family, s.to = foreign, len(args)
 			}
 			return s, true
-		case a.unknown() && strings.HasPrefix(a.text, "-") && r.option != "":
+		case a.hasGap() && strings.HasPrefix(a.text, "-") && r.option != "":
 			return inline{from: j, to: j + 1, shell: s.shell}, true
 		case r.unless != "" && (hasOption(a.text, "x") && strings.Trim(a.text[1:], r.unless) == "" || a.text == "--exec"):
 			return s, false
@@ -369,7 +369,7 @@ func optionGuard(args []arg, at int) (guard int, joined bool) {
 		if !slices.ContainsFunc(args[i+1:at], isDashes) || r.operand == 2 {
 			guard = max(guard, r.operands-n)
 		}
-		sure := i == 0 || args[0].wraps() || prefixes.has(args[0].text)
+		sure := i == 0 || args[0].isWrapper() || prefixes.has(args[0].text)
 		joined = joined || sure && (n == optionValue || !r.isShell && n < max(r.operand, r.operands))
 		if r.isShell && n > 0 {
 			break // the other words are arguments of the script

@@ -191,7 +191,7 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 				return err
 			}
 			i = sc.to - 1
-		} else if err := t.compileWord(words[i], c.argument(args, i)); err != nil {
+		} else if err := t.compileWord(words[i], c.argumentPlace(args, i)); err != nil {
 			return err
 		}
 	}
@@ -205,7 +205,7 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 	case found && sc.from == len(words):
 		return errWhole(appended, sc)
 	}
-	p := c.argument(append(args, arg{text: markText}), len(args))
+	p := c.argumentPlace(append(args, arg{text: markText}), len(args))
 	p.single, p.joined = p.joined, false
 	return t.compileWord([]piece{appended}, p)
 }
@@ -253,7 +253,7 @@ func (t *Template) compileInline(sc inline, words [][]piece, add bool, cfg *Conf
 // appends a mark to tk.Marks for each {%}, {host} and {gpu}.
 func (t *Template) Fill(tk *task.Task, v Values) {
 	v.flat = v.flatten()
-	t.fill(tk, &v)
+	t.fillCommand(tk, &v)
 	tk.NoArgs = t.noRecord
 	tk.Marks = append(tk.Marks, v.marks...)
 	switch line := tk.Argv[len(tk.Argv)-1]; {
@@ -268,9 +268,9 @@ func (t *Template) Fill(tk *task.Task, v Values) {
 	}
 }
 
-func (t *Template) fill(tk *task.Task, v *Values) {
+func (t *Template) fillCommand(tk *task.Task, v *Values) {
 	if t.words == nil {
-		tk.Argv, tk.Shell = t.line(v)
+		tk.Argv, tk.Shell = t.commandLine(v)
 		return
 	}
 	tk.Shell = t.implied
@@ -281,7 +281,7 @@ func (t *Template) fill(tk *task.Task, v *Values) {
 	if t.script != nil {
 		f := t.script.fill(v)
 		_, at := familyOfCommand(argv)
-		tk.Exec = slices.Concat(argv, f.exec(argv[at]))
+		tk.Exec = slices.Concat(argv, f.shellArgs(argv[at]))
 		argv = append(argv, f.forDisplay())
 	}
 	for i, w := range tk.Exec {
@@ -293,9 +293,9 @@ func (t *Template) fill(tk *task.Task, v *Values) {
 	tk.Argv = argv
 }
 
-// line returns the command for v if each record is a command line. Several records are the
+// commandLine returns the command for v if each record is a command line. Several records are the
 // lines of one script.
-func (t *Template) line(v *Values) (argv []string, shell bool) {
+func (t *Template) commandLine(v *Values) (argv []string, shell bool) {
 	text := join(v.Records, "\n", func(rec []string) string { return strings.Join(rec, " ") })
 	if t.implied {
 		if words, ok := plainWords(text); ok {
@@ -309,7 +309,7 @@ func (t *Template) line(v *Values) (argv []string, shell bool) {
 // have no command. If the script is a plain command line, args become its last words; otherwise
 // it must refer to them, as in "$@".
 func (t *Template) Script(script string, args []string) (argv []string, shell bool, err error) {
-	argv, shell = t.line(&Values{Records: [][]string{{script}}})
+	argv, shell = t.commandLine(&Values{Records: [][]string{{script}}})
 	if shell {
 		if err := checkDialect(script); err != nil {
 			return nil, false, err

@@ -35,7 +35,7 @@ func (c *compiler) namesIn(f *syntax.File) names {
 			}
 		case *syntax.Lit:
 			if inArithmetic(stack) {
-				v.use(n.Value)
+				v.addUsed(n.Value)
 			}
 		}
 	}
@@ -74,16 +74,16 @@ func (v names) declare(args []arg) {
 	for _, a := range args[1:] {
 		name, value, _ := strings.Cut(a.text, "=")
 		if startsOption(a.text) || strings.Contains(name, gap) {
-			number = number || a.unknown() || strings.ContainsAny(a.text, "iaAn") && args[0].text != "export"
+			number = number || a.hasGap() || strings.ContainsAny(a.text, "iaAn") && args[0].text != "export"
 		} else if number {
 			v[name] = true
-			v.use(value)
+			v.addUsed(value)
 		}
 	}
 }
 
-// use adds the names in an arithmetic expression.
-func (v names) use(text string) {
+// addUsed adds the names in an arithmetic expression.
+func (v names) addUsed(text string) {
 	notName := func(r rune) bool { return !syntax.ValidName(string(r)) && (r < '0' || r > '9') }
 	for _, name := range strings.FieldsFunc(text, notName) {
 		v[name] = true
@@ -93,7 +93,7 @@ func (v names) use(text string) {
 // inArithmetic reports whether the last node of the stack is in arithmetic within its innermost
 // statement.
 func inArithmetic(stack []syntax.Node) bool {
-	for i := last[*syntax.Stmt](stack) + 1; i < len(stack); i++ {
+	for i := lastIndex[*syntax.Stmt](stack) + 1; i < len(stack); i++ {
 		if w, ok := stack[i].(*syntax.Word); ok && isArithmetic(stack[i-1], w) {
 			return true
 		}

@@ -69,7 +69,7 @@ func (t *Tasks) countFitting(most int) (n int, err error) {
 		if ready < min(n, most) {
 			most = ready
 		}
-		if left := t.room(t.queue[:ready]); left >= 0 {
+		if left := t.batchSpareBytes(t.queue[:ready]); left >= 0 {
 			fits, spare = ready, left
 		} else {
 			over, lack, most = ready, -left, ready-1
@@ -143,12 +143,12 @@ func (r *Record) size() (n int) {
 	return n
 }
 
-// room returns how many bytes the command of recs, in both its forms, may still grow; see left.
-func (t *Tasks) room(recs []Record) int {
+// batchSpareBytes returns how many bytes the command of recs, in both its forms, may still grow; see spareBytes.
+func (t *Tasks) batchSpareBytes(recs []Record) int {
 	tk := &task.Task{Records: columnsOf(recs)}
 	last := t.batchID + uint64(max(1, t.cfg.Limits.Workers)) // the largest number that a task of the queue can get
 	t.cfg.Template.Fill(tk, expand.Values{Records: tk.Records, Seq: last})
-	left := min(t.left(tk, tk.ExecOn(math.MaxInt32, strings.Repeat("h", task.MaxHost), t.longestUnits())), maxArgument-longest(tk.Argv))
+	left := min(t.spareBytes(tk, tk.ExecOn(math.MaxInt32, strings.Repeat("h", task.MaxHost), t.longestUnits())), maxArgument-longest(tk.Argv))
 	if l := t.cfg.Limits.Chars; l > 0 && t.cfg.Stdin {
 		left = min(left, l-charsOf(tk.Argv)-len(t.stdin(recs)))
 	}

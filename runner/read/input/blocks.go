@@ -140,7 +140,7 @@ func (b *Blocks) cutHeader(p *part) error {
 		return err
 	}
 	n := int(to - p.off)
-	text, err := p.at(p.off, n)
+	text, err := p.bytesAt(p.off, n)
 	switch {
 	case err != nil || n == 0:
 		return err
@@ -166,7 +166,7 @@ func CountBlocks(cfg BlocksConfig, stop *atomic.Bool) (n int64, ok bool) {
 	if err != nil || slices.ContainsFunc(b.parts, func(p part) bool { return p.file == nil }) {
 		return 0, false
 	}
-	return count(stop, func() error { return b.next(new(task.Block)) })
+	return countUntilEOF(stop, func() error { return b.next(new(task.Block)) })
 }
 
 // inFile is the content of a regular file. Blocks are ranges of the file.
@@ -180,7 +180,7 @@ type inFile struct {
 
 func (f *inFile) endOf(int64) (int64, error) { return f.end, nil }
 
-func (f *inFile) at(off int64, n int) ([]byte, error) {
+func (f *inFile) bytesAt(off int64, n int) ([]byte, error) {
 	n = int(max(0, min(int64(n), f.end-off)))
 	if skip := off - f.off; skip >= 0 && skip+int64(n) <= int64(len(f.buf)) {
 		return f.buf[skip:], nil

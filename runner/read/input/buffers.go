@@ -56,11 +56,11 @@ type inMemory struct {
 }
 
 func (m *inMemory) endOf(off int64) (int64, error) {
-	_, err := m.at(off, 1)
+	_, err := m.bytesAt(off, 1)
 	return m.off + int64(m.end-m.begin), err
 }
 
-func (m *inMemory) at(off int64, n int) ([]byte, error) {
+func (m *inMemory) bytesAt(off int64, n int) ([]byte, error) {
 	skip := int(off - m.off)
 	for m.end-m.begin < skip+n && m.err == nil {
 		m.read(skip + n)

@@ -23,9 +23,9 @@ const (
 // byteOrderMark may be at the start of a file.
 const byteOrderMark = "\ufeff"
 
-// end returns the index in b of the newline that ends the row, or -1. Each call continues where
+// findEnd returns the index in b of the newline that ends the row, or -1. Each call continues where
 // the last one stopped.
-func (s *rowState) end(b []byte) int {
+func (s *rowState) findEnd(b []byte) int {
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {
 		case *s == quoted:

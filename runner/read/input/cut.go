@@ -6,7 +6,7 @@ import "bytes"
 type content interface {
 	// at returns bytes from an offset on: at least n, unless the content ends before. They are
 	// valid until the next call.
-	at(off int64, n int) ([]byte, error)
+	bytesAt(off int64, n int) ([]byte, error)
 	// endOf returns an offset up to which the content is known to reach. It is greater than off
 	// unless the content ends at off.
 	endOf(off int64) (int64, error)
@@ -73,7 +73,7 @@ func (c *cutter) lastEnd(t content, off, to int64) (int64, error) {
 	size, first := len(c.boundary), c.firstBoundary(off)
 	for hi := to + int64(size-c.ending); ; {
 		lo := max(first, hi-int64(size+span))
-		b, err := t.at(lo, int(hi-lo))
+		b, err := t.bytesAt(lo, int(hi-lo))
 		if err != nil {
 			return off, err
 		}
@@ -92,7 +92,7 @@ func (c *cutter) lastEnd(t content, off, to int64) (int64, error) {
 func (c *cutter) endAfter(t content, from int64) (int64, error) {
 	size := len(c.boundary)
 	for {
-		b, err := t.at(from, size)
+		b, err := t.bytesAt(from, size)
 		if err != nil {
 			return 0, err
 		}

@@ -43,7 +43,7 @@ func (f *Files) makingOf(tk *task.Task, v *expand.Values) (*task.Making, error) 
 	have := map[string]int{} // index of each target by its clean name
 	for i, made := range f.Makes {
 		n := len(m.Targets)
-		for _, name := range eachText(made.Text, *v) {
+		for _, name := range expandEach(made.Text, *v) {
 			name = expand.TargetName(name)
 			if b := path.Base(name); b == "." || b == ".." || b == "/" {
 				return nil, fmt.Errorf("%q cannot be the name of a file that a task makes", name)
@@ -64,14 +64,14 @@ func (f *Files) makingOf(tk *task.Task, v *expand.Values) (*task.Making, error) 
 		m.Reads = slices.Concat(tk.Records...)
 	}
 	for _, text := range f.Reads {
-		m.Reads = append(m.Reads, eachText(text, *v)...)
+		m.Reads = append(m.Reads, expandEach(text, *v)...)
 	}
 	return m, nil
 }
 
-// eachText returns the text for each record, or for all of them if it does not depend on the
+// expandEach returns the text for each record, or for all of them if it does not depend on the
 // record.
-func eachText(text *expand.Text, v expand.Values) (list []string) {
+func expandEach(text *expand.Text, v expand.Values) (list []string) {
 	if len(v.Records) < 2 || !text.OfRecord() {
 		return []string{text.Expand(v)}
 	}
@@ -111,7 +111,7 @@ func (s *spellings) resolve(tk *task.Task, dir string) {
 	}
 }
 
-// real returns the real name of a directory.
+// realDir returns the real name of a directory.
 func (s *spellings) realDir(dir string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

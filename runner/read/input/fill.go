@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// finish fills in everything that depends on the task's records. rec is the first record.
-func (t *Tasks) finish(tk *task.Task, rec *Record) {
+// fillFromRecord fills in everything that depends on the task's records. rec is the first record.
+func (t *Tasks) fillFromRecord(tk *task.Task, rec *Record) {
 	if tk.Err == nil {
 		tk.Err = t.checkRecords(tk)
 	}
 	v := expand.Values{Records: tk.Records}
-	t.fill(tk, &v, rec.Object, rawTexts{})
+	t.fillTexts(tk, &v, rec.Object, rawTexts{})
 	switch {
 	case tk.Err != nil:
 	case t.cfg.Protocol != task.NoProtocol:
 		t.fillForWorker(tk, rec)
 	default:
-		t.expand(tk, v)
+		t.fillCommand(tk, v)
 	}
 }
 
@@ -41,7 +41,7 @@ func (t *Tasks) Fill(tk *task.Task) error {
 	if err != nil {
 		return err
 	}
-	t.expand(tk, v)
+	t.fillCommand(tk, v)
 	return tk.Err
 }
 
@@ -52,9 +52,9 @@ func (t *Tasks) Tag(tk *task.Task) {
 	}
 }
 
-// fill sets what does not depend on the task's command. obj is the JSON object that the task comes
+// fillTexts sets what does not depend on the task's command. obj is the JSON object that the task comes
 // from, if any, and the texts in w take precedence over templates.
-func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object, w rawTexts) {
+func (t *Tasks) fillTexts(tk *task.Task, v *expand.Values, obj Object, w rawTexts) {
 	v.Seq = tk.ID
 	if obj != nil && tk.Err == nil {
 		err := t.checkUnits(obj)
@@ -88,8 +88,8 @@ func (t *Tasks) fill(tk *task.Task, v *expand.Values, obj Object, w rawTexts) {
 	}
 }
 
-// expand sets the task's command, or its Err if the system would not accept the command.
-func (t *Tasks) expand(tk *task.Task, v expand.Values) {
+// fillCommand sets the task's command, or its Err if the system would not accept the command.
+func (t *Tasks) fillCommand(tk *task.Task, v expand.Values) {
 	t.cfg.Template.Fill(tk, v)
 	t.checkLimits(tk)
 }
@@ -127,7 +127,7 @@ func (t *Tasks) Command(words []string, id uint64) *task.Task {
 		line = tk.CommandLine(words)
 	}
 	tk.Records = [][]string{{line}}
-	t.fill(tk, &expand.Values{Records: tk.Records}, nil, rawTexts{})
+	t.fillTexts(tk, &expand.Values{Records: tk.Records}, nil, rawTexts{})
 	return t.setCommand(tk, words, script, nil)
 }
 

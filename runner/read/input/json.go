@@ -114,7 +114,7 @@ func didYouMean(name string, names []string) string {
 func plainText(v json.RawMessage) (string, error) {
 	switch v[0] {
 	case '"':
-		return text(v)
+		return parseString(v)
 	case 'n':
 		return "", nil
 	case '[', '{':

@@ -45,9 +45,9 @@ func (t *Tasks) checkLimits(tk *task.Task) {
 	}
 }
 
-// left returns how many bytes the command of tk may still grow within the limits of the system and
+// spareBytes returns how many bytes the command of tk may still grow within the limits of the system and
 // Limits.Chars. argv is the form that is executed, tk.Argv the form that is displayed.
-func (t *Tasks) left(tk *task.Task, argv []string) int {
+func (t *Tasks) spareBytes(tk *task.Task, argv []string) int {
 	temps := 0
 	for _, m := range tk.Marks {
 		if m.Temp { // in either form: this counts too many rather than too few
@@ -64,14 +64,14 @@ func (t *Tasks) left(tk *task.Task, argv []string) int {
 	return left
 }
 
-// fits returns an error if the system would not accept the command.
+// checkSize returns an error if the system would not accept the command.
 func (t *Tasks) checkSize(tk *task.Task) error {
 	argv := tk.ExecOn(0, "", nil)
 	// Only an object can be written without the NUL byte: for other records, -0 is the solution.
 	if tk.Object != "" && slices.ContainsFunc(argv, func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
 		return errNUL
 	}
-	left := t.left(tk, argv)
+	left := t.spareBytes(tk, argv)
 	if left >= 0 {
 		return nil
 	}

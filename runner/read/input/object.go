@@ -31,9 +31,9 @@ var members = []string{
 	"after", "args", "command", "cost", "dir", "env", "id", "key", "needs", "priority", "stdin", "timeout", "weight",
 }
 
-// describe parses a description. It ignores members that are null. On error it still returns the
+// parseDescription parses a description. It ignores members that are null. On error it still returns the
 // name, if that is valid, because later records may refer to it.
-func describe(obj Object) (*description, error) {
+func parseDescription(obj Object) (*description, error) {
 	d := &description{Args: []string{}}
 	var err error
 	for _, name := range slices.Sorted(maps.Keys(obj)) {
@@ -72,42 +72,42 @@ func (d *description) setMember(name string, v json.RawMessage) error {
 func (d *description) set(name string, v json.RawMessage) (err error) {
 	switch name {
 	case "args":
-		d.Args, err = scalars(v)
+		d.Args, err = parseScalars(v)
 	case "command":
 		d.Script = v[0] == '"'
-		d.Command, err = listOr(text, v)
+		d.Command, err = parseList(parseString, v)
 		if err == nil && (len(d.Command) == 0 || d.Command[0] == "" || d.Script && strings.TrimSpace(d.Command[0]) == "") {
 			err = errEmpty
 		}
 	case "needs":
 		var list []string
-		list, err = listOr(text, v)
+		list, err = parseList(parseString, v)
 		d.Texts[2] = new(strings.Join(list, ","))
 	case "env":
-		d.Env, err = environment(v)
+		d.Env, err = parseEnvironment(v)
 	case "dir":
-		if d.Dir, err = text(v); err == nil && d.Dir == "" {
+		if d.Dir, err = parseString(v); err == nil && d.Dir == "" {
 			err = errEmpty
 		}
 	case "stdin":
 		var s string
-		s, err = text(v)
+		s, err = parseString(v)
 		d.Stdin = []byte(s)
 	case "timeout":
-		d.Timeout, err = timeout(v)
+		d.Timeout, err = parseTimeout(v)
 	case "id":
-		d.Name, err = scalar(v)
+		d.Name, err = parseScalar(v)
 		if err == nil && d.Name == "" {
 			err = errEmpty
 		}
 	case "after":
-		d.After, err = listOr(scalar, v)
+		d.After, err = parseList(parseScalar, v)
 		if err == nil && slices.Contains(d.After, "") {
 			err = errors.New("has an empty id")
 		}
 	default:
 		var s string
-		s, err = scalar(v)
+		s, err = parseScalar(v)
 		d.Texts[slices.Index(textMembers[:], name)] = &s
 	}
 	return err
@@ -118,8 +118,8 @@ var (
 	errScalar = errors.New("is not a string, a number, true or false")
 )
 
-// text returns the value of a JSON string.
-func text(v json.RawMessage) (string, error) {
+// parseString returns the value of a JSON string.
+func parseString(v json.RawMessage) (string, error) {
 	if v[0] != '"' {
 		return "", errors.New("is not a string")
 	}
@@ -128,8 +128,8 @@ func text(v json.RawMessage) (string, error) {
 	return s, err
 }
 
-// scalar returns the value of a JSON string, or the text of a number, true or false.
-func scalar(v json.RawMessage) (string, error) {
+// parseScalar returns the value of a JSON string, or the text of a number, true or false.
+func parseScalar(v json.RawMessage) (string, error) {
 	switch v[0] {
 	case '[', '{', 'n':
 		return "", errScalar
@@ -137,7 +137,7 @@ func scalar(v json.RawMessage) (string, error) {
 	return plainText(v)
 }
 
-func scalars(v json.RawMessage) ([]string, error) {
+func parseScalars(v json.RawMessage) ([]string, error) {
 	var raw []json.RawMessage
 	if json.Unmarshal(v, &raw) != nil {
 		return nil, errors.New("is not an array")
@@ -145,17 +145,17 @@ func scalars(v json.RawMessage) ([]string, error) {
 	list := make([]string, len(raw))
 	for i, e := range raw {
 		var err error
-		if list[i], err = scalar(e); err != nil {
+		if list[i], err = parseScalar(e); err != nil {
 			return nil, fmt.Errorf("[%d] %w", i, err)
 		}
 	}
 	return list, nil
 }
 
-// listOr parses an array of scalars, or a single value with one.
-func listOr(one func(json.RawMessage) (string, error), v json.RawMessage) ([]string, error) {
+// parseList parses an array of scalars, or a single value with one.
+func parseList(one func(json.RawMessage) (string, error), v json.RawMessage) ([]string, error) {
 	if v[0] == '[' {
-		return scalars(v)
+		return parseScalars(v)
 	}
 	s, err := one(v)
 	if err != nil {
@@ -164,14 +164,14 @@ func listOr(one func(json.RawMessage) (string, error), v json.RawMessage) ([]str
 	return []string{s}, nil
 }
 
-func environment(v json.RawMessage) ([]string, error) {
+func parseEnvironment(v json.RawMessage) ([]string, error) {
 	raw, err := parseObject(string(v))
 	if err != nil {
 		return nil, fmt.Errorf("is not an object of strings: %w", err)
 	}
 	list := make([]string, 0, len(raw))
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
-		s, err := text(raw[name])
+		s, err := parseString(raw[name])
 		if err != nil {
 			return nil, fmt.Errorf("is not an object of strings: %q %w", name, err)
 		}
@@ -183,10 +183,10 @@ func environment(v json.RawMessage) ([]string, error) {
 	return list, nil
 }
 
-// timeout parses a number of seconds, or a string as --timeout takes it. It returns -1 for 0, which
+// parseTimeout parses a number of seconds, or a string as --timeout takes it. It returns -1 for 0, which
 // means no limit.
-func timeout(v json.RawMessage) (time.Duration, error) {
-	s, err := text(v)
+func parseTimeout(v json.RawMessage) (time.Duration, error) {
+	s, err := parseString(v)
 	if err != nil {
 		var seconds float64
 		if json.Unmarshal(v, &seconds) != nil {
@@ -207,7 +207,7 @@ func timeout(v json.RawMessage) (time.Duration, error) {
 // describedTask returns the task that a JSON object describes. The object takes precedence over
 // the command line.
 func (t *Tasks) describedTask(rec *Record, id uint64) *task.Task {
-	d, err := describe(rec.Object)
+	d, err := parseDescription(rec.Object)
 	asked, wrong := t.termsOf(d, id)
 	if err = cmp.Or(err, wrong); err != nil {
 		bad := *rec
@@ -219,7 +219,7 @@ func (t *Tasks) describedTask(rec *Record, id uint64) *task.Task {
 	tk := new(d.Task) // a copy, so that the rest of the description can be freed
 	tk.ID, tk.Records, tk.Object, tk.Asked = id, [][]string{d.Args}, rec.Text, asked
 	v := expand.Values{Records: tk.Records}
-	t.fill(tk, &v, rec.Object, d.Texts)
+	t.fillTexts(tk, &v, rec.Object, d.Texts)
 	return t.setCommand(tk, d.Command, d.Script, d.Args)
 }
 

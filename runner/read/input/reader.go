@@ -162,7 +162,7 @@ func (r *Reader) single() bool { return len(r.axes) == 1 && len(r.axes[0].parts)
 
 // errorAt returns err with the position of the latest record of the first source.
 func (r *Reader) errorAt(err error) error {
-	return fmt.Errorf("%s: %w", r.firstSource().where(), err)
+	return fmt.Errorf("%s: %w", r.firstSource().position(), err)
 }
 
 // Close closes the files. It must not be called during a read.

@@ -43,7 +43,7 @@ func (s *scanner) next() (rec []byte, size int, err error) {
 	for s.err == nil {
 		rec, err = s.rd.ReadSlice(s.delim[sep-1])
 		size += len(rec)
-		ended := s.csv && s.row.end(rec) >= 0
+		ended := s.csv && s.row.findEnd(rec) >= 0
 		if len(s.long) > 0 {
 			s.long = append(s.long, rec...)
 			rec = s.long
@@ -73,7 +73,7 @@ func (s *scanner) buffered() (rec []byte, ok bool) {
 	b, _ := s.rd.Peek(s.rd.Buffered())
 	at, row := bytes.Index(b, s.delim), s.row
 	if s.csv {
-		at = row.end(b)
+		at = row.findEnd(b)
 	}
 	return b[:max(at, 0)], at >= 0
 }

@@ -109,14 +109,14 @@ func (s *stream) next(rec *Record) error {
 		return nil
 	}
 	for s.err == nil {
-		text, size, err := s.text()
+		text, size, err := s.nextText()
 		if err != nil {
 			s.err = err
 			break
 		}
 		if size > s.scan.max {
 			s.first = false
-			*rec = Record{place: s.place(s.line), Err: fmt.Errorf("%s: record is %d bytes, the limit is %d", s.where(), size, s.scan.max)}
+			*rec = Record{place: s.place(s.line), Err: fmt.Errorf("%s: record is %d bytes, the limit is %d", s.position(), size, s.scan.max)}
 			return nil
 		}
 		if s.cfg.EOF != nil && text == *s.cfg.EOF {
@@ -128,7 +128,7 @@ func (s *stream) next(rec *Record) error {
 		}
 		first := s.first
 		s.first = false
-		s.record(rec, text)
+		s.setRecord(rec, text)
 		if first && s.header != nil && slices.Equal(rec.Columns, s.header) {
 			continue
 		}
@@ -162,9 +162,9 @@ func (s *stream) skips(text string) bool {
 	return false
 }
 
-// text returns the text and the size of the next record. If the record is too long, the text is
+// nextText returns the text and the size of the next record. If the record is too long, the text is
 // incomplete.
-func (s *stream) text() (string, int, error) {
+func (s *stream) nextText() (string, int, error) {
 	if s.files == nil {
 		if len(s.values) == 0 {
 			return "", 0, io.EOF
@@ -174,16 +174,16 @@ func (s *stream) text() (string, int, error) {
 		s.line++
 		return v, 0, nil
 	}
-	raw, size, err := s.raw()
+	raw, size, err := s.nextRaw()
 	if err != nil {
 		return "", 0, err
 	}
 	return s.slab.string(s.clean(raw)), size, nil
 }
 
-// raw returns the bytes and the size of the next record of a file. The bytes are
+// nextRaw returns the bytes and the size of the next record of a file. The bytes are
 // valid until the next call.
-func (s *stream) raw() ([]byte, int, error) {
+func (s *stream) nextRaw() ([]byte, int, error) {
 	for {
 		raw, size, err := s.scan.next()
 		if err == nil {
@@ -218,15 +218,15 @@ func (s *stream) clean(raw []byte) []byte {
 	return raw
 }
 
-// record sets rec to the record with this text.
-func (s *stream) record(rec *Record, text string) {
+// setRecord sets rec to the record with this text.
+func (s *stream) setRecord(rec *Record, text string) {
 	rec.Text, rec.Object, rec.place = text, nil, s.place(s.line)
 	if rec.Columns, rec.Err = s.split.columns(text, &s.slab); s.cfg.Format.Kind == JSON {
 		rec.Object, rec.Err = parseObject(text)
 	}
 	if rec.Err != nil {
 		rec.Columns = []string{text}
-		rec.Err = fmt.Errorf("%s: %w", s.where(), rec.Err)
+		rec.Err = fmt.Errorf("%s: %w", s.position(), rec.Err)
 	}
 }
 
@@ -236,8 +236,8 @@ func (s *stream) place(line int) place { return place(s.at)<<placeLines | place(
 // nextPlace returns the position of the record after the latest one.
 func (s *stream) nextPlace() place { return s.place(s.lines + 1) }
 
-// where describes the position of the latest record, for messages.
-func (s *stream) where() string {
+// position describes the position of the latest record, for messages.
+func (s *stream) position() string {
 	if s.name == "" {
 		return fmt.Sprintf("value %d", s.line)
 	}
@@ -259,7 +259,7 @@ func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
 	defer r.Close()
 	if tc.Share != nil || tc.Limits.batches() {
 		t, id := NewTasks(r, tc), uint64(0)
-		return count(stop, func() error {
+		return countUntilEOF(stop, func() error {
 			if !tc.Objects { // tasks of Objects keep the name 0, so that their names are not stored
 				id++
 			}
@@ -272,7 +272,7 @@ func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
 		shortest := int64(math.MaxInt64)
 		for _, s := range a.parts {
 			var rec Record
-			records, ok := count(stop, func() error { return s.next(&rec) })
+			records, ok := countUntilEOF(stop, func() error { return s.next(&rec) })
 			if !ok {
 				return 0, false
 			}
@@ -283,8 +283,8 @@ func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
 	return n, true
 }
 
-// count returns how often next returns nil before it returns io.EOF. ok is false after any other error and if stop is set.
-func count(stop *atomic.Bool, next func() error) (n int64, ok bool) {
+// countUntilEOF returns how often next returns nil before it returns io.EOF. ok is false after any other error and if stop is set.
+func countUntilEOF(stop *atomic.Bool, next func() error) (n int64, ok bool) {
 	for ; !stop.Load(); n++ {
 		if err := next(); err != nil {
 			return n, err == io.EOF

@@ -77,7 +77,7 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 	}
 	t := &Tasks{r: r, cfg: cfg, fields: all.Fields(), units: all.Caps(), placeholders: all, parser: termsParser{Terms: cfg.Terms}}
 	if cfg.Protocol != task.NoProtocol {
-		t.expand(&t.worker, expand.Values{})
+		t.fillCommand(&t.worker, expand.Values{})
 	}
 	return t
 }
@@ -105,7 +105,7 @@ func (t *Tasks) Results(tk *task.Task) string {
 // depend on the record.
 func EachRecord(text *expand.Text, tk *task.Task) []string {
 	v, _ := valuesOf(tk, tk.ID, text.Fields()) // tk.Err has the error
-	return eachText(text, v)
+	return expandEach(text, v)
 }
 
 func valuesOf(tk *task.Task, seq uint64, fields []string) (v expand.Values, err error) {
@@ -210,7 +210,7 @@ func (t *Tasks) newTask(recs []Record, id uint64) *task.Task {
 	if rec.Object != nil {
 		s.Object = rec.Text
 	}
-	t.finish(&s.Task, rec)
+	t.fillFromRecord(&s.Task, rec)
 	return &s.Task
 }
 
@@ -223,14 +223,14 @@ func columnsOf(recs []Record) [][]string {
 	return list
 }
 
-// block returns the task of the next block.
+// nextBlock returns the task of the next block.
 func (t *Tasks) nextBlock(number func() uint64) (*task.Task, error) {
 	tk := &task.Task{Block: new(task.Block)}
 	if err := t.cfg.Blocks.next(tk.Block); err != nil {
 		return nil, err
 	}
 	tk.ID = number()
-	t.finish(tk, &Record{})
+	t.fillFromRecord(tk, &Record{})
 	return tk, nil
 }
 

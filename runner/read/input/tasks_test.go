@@ -130,7 +130,7 @@ func FuzzJSON(f *testing.F) {
 				require.NotContains(t, got+name, "\ufffd", "or the input holds it")
 			}
 		}
-		if d, err := describe(o); err == nil {
+		if d, err := parseDescription(o); err == nil {
 			require.GreaterOrEqual(t, d.Timeout, time.Duration(-1))
 			require.False(t, slices.Contains(d.After, ""))
 		} else {
