@@ -68,7 +68,8 @@ func (w *worker) endWithReply(at int, o *reply) {
 	}
 }
 
-// takeGarbage handles a line that is not a valid answer. It does not blame a record that the worker has not read.
+// takeGarbage handles a line that is not a valid answer. It does not blame a record that the worker has not
+// read.
 func (w *worker) takeGarbage(p []byte, fault string, read int64) {
 	if !w.owesAnswer(read) {
 		w.takeUnexpectedLine(p)

@@ -22,7 +22,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(crewtest.Main{M: m, Parallel: 16}.Run()) }
 
-// fixture runs tasks on Workers as a run does: it immediately returns attempts that come back without having begun.
+// fixture runs tasks on Workers as a run does: it immediately returns attempts that come back without
+// having begun.
 type fixture struct {
 	*Workers
 	slots, window int

@@ -146,7 +146,8 @@ func (l *lease) set(at time.Time) {
 	l.wall.Store(at.UnixNano())
 }
 
-// remaining returns how long the lease still lasts. It returns at most leaseCheck, because the wall clock may be set.
+// remaining returns how long the lease still lasts. It returns at most leaseCheck, because the wall clock
+// may be set.
 func (l *lease) remaining() time.Duration {
 	wall := l.wall.Load()
 	if wall == 0 {

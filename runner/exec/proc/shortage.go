@@ -233,9 +233,9 @@ func mayBeReplaced(err error) bool {
 	return bad || errors.Is(err, syscall.ETXTBSY)
 }
 
-// startAfterWait waits and starts an attempt that failed with err, if its program is being written,
-// or is missing but was started last. If the program does not appear in time, later attempts do not wait for a missing
-// program until another program has run.
+// startAfterWait waits and starts an attempt that failed with err, if its program is being written, or is
+// missing but was started last. If the program does not appear in time, later attempts do not wait for a
+// missing program until another program has run.
 func (l *Local) startAfterWait(ctx context.Context, a task.Attempt, argv []string, err error) (*process, error) {
 	dir, path := l.dirAndPath(a.Task)
 	if !errors.Is(err, syscall.ETXTBSY) && l.lastProgram.Load() != (program{argv[0], dir, path}) {

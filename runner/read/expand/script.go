@@ -56,7 +56,8 @@ func (h how) quotes() (before, behind string) {
 	return "", ""
 }
 
-// displayed returns s in the form in which it is displayed in place of a reference. ok is false if there is none.
+// displayed returns s in the form in which it is displayed in place of a reference. ok is false if there is
+// none.
 func (h how) displayed(s string) (_ string, ok bool) {
 	s = strings.ReplaceAll(s, tempMark, "")
 	switch h {

@@ -114,8 +114,8 @@ func (t *Tasks) readToQueue() error {
 // Linux allows in a command.
 const maxQueuedBytes = 2 << 20
 
-// countShare returns how many records go into the next command if workers share the last records,
-// which would fill fewer commands than there are workers. It reads until there are more records or the input ends.
+// countShare returns how many records go into the next command. The workers share the last records, which
+// are at most one full command for each worker. countShare reads until there are more or the input ends.
 func (t *Tasks) countShare() (int, error) {
 	workers := t.cfg.Limits.Workers
 	full, err := t.countFitting(math.MaxInt)
@@ -143,7 +143,8 @@ func (r *Record) size() (n int) {
 	return n
 }
 
-// batchSpareBytes returns how many bytes the command of recs, in both its forms, may still grow; see spareBytes.
+// batchSpareBytes returns how many bytes the command of recs, in both its forms, may still grow; see
+// spareBytes.
 func (t *Tasks) batchSpareBytes(recs []Record) int {
 	tk := &task.Task{Records: columnsOf(recs)}
 	last := t.batchID + uint64(max(1, t.cfg.Limits.Workers)) // the largest number that a task of the queue can get

@@ -24,7 +24,8 @@ type cutter struct {
 // span is how many bytes are searched at a time.
 const span = 32 << 10
 
-// firstBoundary returns the first offset at which a record that starts at off can have its boundary: no record is empty.
+// firstBoundary returns the first offset at which a record that starts at off can have its boundary: no
+// record is empty.
 func (c *cutter) firstBoundary(off int64) int64 {
 	if c.ending == 0 {
 		return off + 1

@@ -117,7 +117,8 @@ func (w *writer) row(n int, end string) (r row) {
 	return r
 }
 
-// source makes rows, and the texts of the files that contain them. With values, it returns the texts of the rows.
+// source makes rows, and the texts of the files that contain them. With values, it returns the texts of the
+// rows.
 func (w *writer) source(files int, values bool) (rows []row, texts []string) {
 	f, n, end := w.e.Format, 1, w.e.Format.Delimiter
 	if end == "" {

@@ -283,7 +283,8 @@ func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
 	return n, true
 }
 
-// countUntilEOF returns how often next returns nil before it returns io.EOF. ok is false after any other error and if stop is set.
+// countUntilEOF returns how often next returns nil before it returns io.EOF. ok is false after any other
+// error and if stop is set.
 func countUntilEOF(stop *atomic.Bool, next func() error) (n int64, ok bool) {
 	for ; !stop.Load(); n++ {
 		if err := next(); err != nil {
