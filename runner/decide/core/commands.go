@@ -23,27 +23,8 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 		}
 	case task.StopReading:
 		c.stopReading()
-	case task.Resize, task.Grow:
-		n := cmd.N
-		if cmd.Op == task.Grow {
-			n += len(c.pool.ownSlots())
-		}
-		if c.cfg.Pool.Remote {
-			reply.Err = errors.New("its workers are on other machines: start or end crew worker there")
-		} else {
-			c.pool.resize(n, c.cfg.Pool.Window)
-		}
-	case task.Join:
-		reply.Slots = c.pool.join(cmd.Slot, c.stock(cmd.Slot.Offers), max(cmd.N, 1))
-	case task.Leave:
-		if cmd.N < 0 || cmd.N >= len(c.pool.slots) || c.pool.slots[cmd.N].current == nil {
-			reply.Err = fmt.Errorf("there is no worker %d", cmd.N)
-			break
-		}
-		c.pool.leave(cmd.N)
-		for _, e := range c.pool.slots[cmd.N].attempts {
-			c.recallOne(e)
-		}
+	case task.Resize, task.Grow, task.Join, task.Leave:
+		return c.changeSlots(cmd)
 	case task.Pause:
 		c.queue.paused = true
 	case task.Resume:
@@ -80,6 +61,34 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	return reply
 }
 
+// changeSlots carries out a Resize, Grow, Join or Leave.
+func (c *Core) changeSlots(cmd task.Command) (reply task.Reply) {
+	switch cmd.Op {
+	case task.Resize, task.Grow:
+		n := cmd.N
+		if cmd.Op == task.Grow {
+			n += len(c.pool.ownSlots())
+		}
+		if c.cfg.Pool.Remote {
+			reply.Err = errors.New("its workers are on other machines: start or end crew worker there")
+		} else {
+			c.pool.resize(n, c.cfg.Pool.Window)
+		}
+	case task.Join:
+		reply.Slots = c.pool.join(cmd.Slot, c.stock(cmd.Slot.Offers), max(cmd.N, 1))
+	case task.Leave:
+		if cmd.N < 0 || cmd.N >= len(c.pool.slots) || c.pool.slots[cmd.N].current == nil {
+			reply.Err = fmt.Errorf("there is no worker %d", cmd.N)
+			break
+		}
+		c.pool.leave(cmd.N)
+		for _, e := range c.pool.slots[cmd.N].attempts {
+			c.recallOne(e)
+		}
+	}
+	return reply
+}
+
 // addTasks admits the tasks of cmd, if there is room for them. Their IDs come from Number or from
 // an earlier run.
 func (c *Core) addTasks(cmd task.Command) (reply task.Reply) {
@@ -93,7 +102,7 @@ func (c *Core) addTasks(cmd task.Command) (reply task.Reply) {
 	for _, t := range cmd.Tasks {
 		for _, id := range t.Terms().After {
 			if id == 0 || id >= t.ID {
-				reply.Err = fmt.Errorf("no task %d came before, which task %d could come after", id, t.ID)
+				reply.Err = fmt.Errorf("task %d cannot come after task %d: there is no such earlier task", t.ID, id)
 			}
 		}
 	}
@@ -128,7 +137,7 @@ func (c *Core) stopReading() {
 	if !c.input.ended {
 		c.end.setReason(Requested, nil, nil)
 	}
-	c.output.notice("draining: nothing more is read; what was read still runs")
+	c.output.notice("draining: nothing more is read; tasks read so far still run")
 }
 
 // cancelAll cancels the tasks that cmd names, and returns the IDs of the tasks that had not ended.

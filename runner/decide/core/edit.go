@@ -23,9 +23,9 @@ func (c *Core) editWaiting(cmd task.Command) (reply task.Reply) {
 		switch {
 		case err != nil:
 		case e.sentAhead():
-			err = fmt.Errorf("task %d has been sent to a worker already", id)
+			err = fmt.Errorf("task %d was already sent to a worker", id)
 		case !e.state.isWaiting():
-			err = fmt.Errorf("task %d runs already", id)
+			err = fmt.Errorf("task %d is already running", id)
 		default:
 			err = c.setTerms(e, cmd)
 		}
@@ -66,7 +66,7 @@ func (c *Core) setTerms(e *entry, cmd task.Command) error {
 	case terms.At.After(c.now):
 		terms.At = c.now
 	default:
-		return fmt.Errorf("task %d is not held, and does not wait for its time", e.item.ID)
+		return fmt.Errorf("task %d is neither held nor waiting for its time", e.item.ID)
 	}
 	changed := *e.task
 	changed.Asked = &terms

@@ -85,7 +85,7 @@ func (c *Core) noteCrowd() {
 			return
 		}
 		c.output.notice(fmt.Sprintf(
-			"%d tasks wait for a retry, a limit or a release, as many as there is room for: nothing more is read until some have run", n))
+			"%d tasks wait for a retry, a limit or a release, the most that crew keeps: nothing more is read until some have run", n))
 	}
 }
 

@@ -45,7 +45,7 @@ func (c *Core) mayRetry(id uint64) error {
 	case c.entries[id] != nil:
 		return fmt.Errorf("task %d does not wait for a retry", id)
 	case was.rerunAs > 0:
-		return fmt.Errorf("task %d was run again already, as task %d", id, was.rerunAs)
+		return fmt.Errorf("task %d was already run again as task %d", id, was.rerunAs)
 	case ok && was.task.Block != nil && was.task.Block.Free != nil:
 		return fmt.Errorf("task %d has ended, and its block of the stream is gone: the same command with --retry-failed runs it again", id)
 	case ok:
@@ -53,7 +53,7 @@ func (c *Core) mayRetry(id uint64) error {
 	case !c.input.exists(id):
 		return noTask(id)
 	case c.cfg.Feed.Remember:
-		return fmt.Errorf("task %d has not failed, or did so long ago", id)
+		return fmt.Errorf("task %d has not failed, or failed too long ago to be remembered", id)
 	}
 	return fmt.Errorf("task %d has ended: a failed task can be run again with --state", id)
 }

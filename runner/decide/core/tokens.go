@@ -111,7 +111,7 @@ func (c *Core) Answered(got bool, err error) {
 		if t.held > 0 {
 			most = fmt.Sprintf("at most %d tasks", 1+t.held)
 		}
-		c.output.notice(fmt.Sprintf("no more tokens of the jobserver, so %s at a time: %v", most, err))
+		c.output.notice(fmt.Sprintf("no more tokens from the jobserver, so %s at a time: %v", most, err))
 	case got:
 		t.held++
 	}
