@@ -9,6 +9,25 @@ import (
 	"strings"
 )
 
+// Completion lists what a word of a command line may be.
+type Completion struct {
+	Runs  bool   // the names of the runs that crew ctl sees, too
+	Tasks bool   // the numbers of the tasks of a run, too
+	Run   string // this one; "" for the only one
+
+	shell  string // a value of --completion, in whose form Text is
+	lead   string // what stands before each word
+	prefix string // what each begins with, behind that
+	words  []Candidate
+
+	// What the shell is to complete beside or instead of these words: files, dirs, programs,
+	// or the arguments of the command that begins with the line's Nth word, command N.
+	kind string
+}
+
+// Candidate is a word, with its description.
+type Candidate struct{ Word, Text string }
+
 // typing stands for the word that is to be completed.
 const incomplete = "\x00"
 

@@ -208,6 +208,46 @@ func (o *option) typed() string {
 	return "--" + o.name
 }
 
+// given returns the last use of an option, or nil.
+func (o *Options) given(name string) *use {
+	for i := len(o.uses) - 1; i >= 0; i-- {
+		if o.uses[i].opt.name == name {
+			return &o.uses[i]
+		}
+	}
+	return nil
+}
+
+// Any reports whether one of the options with these names was given.
+func (o *Options) Any(names string) bool {
+	return slices.ContainsFunc(o.uses, func(u use) bool { return hasWord(names, u.opt.name) })
+}
+
+// Typed returns how an option was typed, or "" if it was not given.
+func (o *Options) Typed(name string) string {
+	if u := o.given(name); u != nil {
+		return u.String()
+	}
+	return ""
+}
+
+// OtherFile returns another option whose file is the same, or "".
+func (o *Options) OtherFile(option string, same func(file string) bool) string {
+	for _, u := range o.uses {
+		file := u.value
+		if u.opt.name == "joblog" {
+			file = strings.TrimPrefix(file, "+")
+		}
+		if typed := u.opt.typed(); typed != option && hasWord("arg-file times joblog lock junit report trace", u.opt.name) && same(file) {
+			return typed
+		}
+	}
+	return ""
+}
+
+// Bad returns the error of an option's value, for which err is the hint.
+func (o *Options) Bad(name string, err error) error { return o.given(name).bad(err) }
+
 // command is a row of the command table. The parser, the help and the completion use
 // it, and a test compares the man page with it.
 type command struct {

@@ -184,28 +184,6 @@ type Failure struct {
 	_         struct{} `row:"--deadline WHEN | runs | end the run after 90m, for example, or at 06:00" to:"Failure.Limit" by:"deadline"`
 }
 
-// RetryOn selects the attempts to retry: those that one of its items matches.
-type RetryOn []RetryRule
-
-// Retried matches attempts with an outcome and an exit status from From to To, both included. An Outcome
-// of 0 is for every failure.
-type RetryRule struct {
-	Outcome  task.Outcome
-	From, To int
-}
-
-// Has reports whether r is to be retried.
-func (on RetryOn) Has(r *task.Result) bool {
-	return slices.ContainsFunc(on, func(x RetryRule) bool {
-		return x.Outcome == 0 || x.Outcome == r.Outcome && x.From <= r.Code && r.Code <= x.To
-	})
-}
-
-// Names reports whether an item is for this outcome alone.
-func (on RetryOn) Names(o task.Outcome) bool {
-	return slices.ContainsFunc(on, func(x RetryRule) bool { return x.Outcome == o })
-}
-
 // Output configures where results go. With FailedOnly nothing is said of a run of tasks that all
 // succeed, either.
 type Output struct {
@@ -380,29 +358,6 @@ func (o *Options) Far() bool { return o.Elsewhere() && !o.Show.DryRun }
 // Fed reports whether others bring the run's tasks.
 func (o *Options) Fed() bool { return o.Do != DoRun }
 
-const defaultQueue = "default"
-
-// newOptions returns Options for an empty command line, without the defaults that
-// finish fills in.
-func newOptions(c *command) *Options {
-	return &Options{ // as literals: to parse them costs a tenth of the start
-		Do: c.name, command: c,
-		Input:   Input{Delim: "\n"},
-		Command: Command{Replace: "{}"},
-		Coproc:  Coproc{Protocol: task.LineProtocol, Window: 1},
-		Sched:   Sched{Policy: "fifo"},
-		Failure: Failure{
-			Retry:   core.Retry{Delay: time.Second, MaxDelay: time.Minute},
-			RetryOn: RetryOn{{To: anyStatus}},
-			Limit:   core.Limit{KillAfter: 5 * time.Second},
-		},
-		Output: Output{Mode: "group"},
-		Show:   Show{Progress: "auto", CI: "auto"},
-		Engine: Engine{Queue: defaultQueue, TTL: 10 * time.Second, Reach: 30 * time.Second},
-		Serve:  Serve{Feed: core.Feed{MaxQueued: 100_000}, Keep: 24 * time.Hour},
-	}
-}
-
 // TakesOffers reports whether tasks can need what workers offer.
 func (o *Options) TakesOffers() bool { return o.Engine.URL != "" && o.Elsewhere() }
 
@@ -420,62 +375,6 @@ func (o *Options) AllCaps() []task.Cap {
 		}
 	}
 	return all
-}
-
-// finish fills in the defaults that depend on other options.
-func (o *Options) finish() {
-	if o.Fed() {
-		o.Input.Groups = []input.Group{{Values: []string{}}} // values, of which none is there yet
-	}
-	slices.SortFunc(o.Queue.Caps, func(a, b task.Cap) int { return strings.Compare(a.Name, b.Name) })
-	if o.Do == DoAttach {
-		o.Output.KeepOrder = o.Output.Mode != "raw"
-	}
-	o.Output.KeepOrder = o.Output.KeepOrder || o.Show.DryRun
-	o.Output.Joblog, o.Output.Append = strings.CutPrefix(o.Output.Joblog, "+")
-	o.Sched.Order = strings.TrimPrefix(o.Sched.Order, "input")
-	if o.Pool.TTY {
-		o.Output.Mode = "raw"
-	}
-	o.finishPipe()
-	c := &o.Command
-	c.NoArgs = c.MaxArgs == 0 && o.given("max-args") != nil
-	switch {
-	case c.MaxArgs > 0 || c.MaxChars > 0:
-	case c.Spread:
-		c.MaxChars = spreadChars
-	default:
-		c.MaxArgs = 1
-	}
-	if r := &o.Failure.Retry; o.given("retry-max-delay") == nil {
-		r.MaxDelay = max(r.MaxDelay, r.Delay)
-	} else if o.given("retry-delay") == nil {
-		r.Delay = min(r.Delay, r.MaxDelay)
-	}
-}
-
-// spreadChars is the size of a command with -X, which xargs fills, too. Larger ones hardly
-// run faster, and up to one for each worker is held back.
-const spreadChars = 128 << 10
-
-// DefaultBlock is the size of blocks, unless --block says otherwise.
-const DefaultBlock = 1 << 20
-
-// finishPipe fills in the defaults of --pipe.
-func (o *Options) finishPipe() {
-	p := &o.Pipe
-	if !p.On {
-		return
-	}
-	if p.Block == 0 && p.Records == 0 {
-		p.Block = DefaultBlock
-	}
-	if !o.Any("recend recstart") {
-		p.End = "\n"
-	}
-	if o.Coproc.Words != "" { // a filter's last block lasts until the filter exits, beside the next one
-		o.Coproc.Window = max(o.Coproc.Window, 2)
-	}
 }
 
 // Words returns the command that takes the records, which with --worker is that of
@@ -527,62 +426,3 @@ func (o *Options) Silent() bool { return o.Show.Quiet || o.Output.FailedOnly && 
 
 // TakesValues reports whether values are added to crew serve, and not commands.
 func (o *Options) TakesValues() bool { return len(o.Words()) > 0 || o.Input.JSON }
-
-// given returns the last use of an option, or nil.
-func (o *Options) given(name string) *use {
-	for i := len(o.uses) - 1; i >= 0; i-- {
-		if o.uses[i].opt.name == name {
-			return &o.uses[i]
-		}
-	}
-	return nil
-}
-
-// Any reports whether one of the options with these names was given.
-func (o *Options) Any(names string) bool {
-	return slices.ContainsFunc(o.uses, func(u use) bool { return hasWord(names, u.opt.name) })
-}
-
-// Typed returns how an option was typed, or "" if it was not given.
-func (o *Options) Typed(name string) string {
-	if u := o.given(name); u != nil {
-		return u.String()
-	}
-	return ""
-}
-
-// OtherFile returns another option whose file is the same, or "".
-func (o *Options) OtherFile(option string, same func(file string) bool) string {
-	for _, u := range o.uses {
-		file := u.value
-		if u.opt.name == "joblog" {
-			file = strings.TrimPrefix(file, "+")
-		}
-		if typed := u.opt.typed(); typed != option && hasWord("arg-file times joblog lock junit report trace", u.opt.name) && same(file) {
-			return typed
-		}
-	}
-	return ""
-}
-
-// Bad returns the error of an option's value, for which err is the hint.
-func (o *Options) Bad(name string, err error) error { return o.given(name).bad(err) }
-
-// Completion lists what a word of a command line may be.
-type Completion struct {
-	Runs  bool   // the names of the runs that crew ctl sees, too
-	Tasks bool   // the numbers of the tasks of a run, too
-	Run   string // this one; "" for the only one
-
-	shell  string // a value of --completion, in whose form Text is
-	lead   string // what stands before each word
-	prefix string // what each begins with, behind that
-	words  []Candidate
-
-	// What the shell is to complete beside or instead of these words: files, dirs, programs,
-	// or the arguments of the command that begins with the line's Nth word, command N.
-	kind string
-}
-
-// Candidate is a word, with its description.
-type Candidate struct{ Word, Text string }

@@ -192,6 +192,28 @@ func parseIn(s string) (time.Time, error) {
 	return time.Now().Add(d).Round(0), err
 }
 
+// RetryOn selects the attempts to retry: those that one of its items matches.
+type RetryOn []RetryRule
+
+// Retried matches attempts with an outcome and an exit status from From to To, both included. An Outcome
+// of 0 is for every failure.
+type RetryRule struct {
+	Outcome  task.Outcome
+	From, To int
+}
+
+// Has reports whether r is to be retried.
+func (on RetryOn) Has(r *task.Result) bool {
+	return slices.ContainsFunc(on, func(x RetryRule) bool {
+		return x.Outcome == 0 || x.Outcome == r.Outcome && x.From <= r.Code && r.Code <= x.To
+	})
+}
+
+// Names reports whether an item is for this outcome alone.
+func (on RetryOn) Names(o task.Outcome) bool {
+	return slices.ContainsFunc(on, func(x RetryRule) bool { return x.Outcome == o })
+}
+
 // retryOutcomes are the outcomes that --retry-on names.
 var retryOutcomes = map[string]task.Outcome{
 	"any": 0, "exit": task.Exit, "signal": task.Signal, "timeout": task.Timeout, "start": task.StartFailed,

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"crew/runner/decide/core"
+	"crew/runner/decide/task"
+	"crew/runner/read/input"
+	"slices"
+	"strings"
+	"time"
+)
+
+const defaultQueue = "default"
+
+// newOptions returns Options for an empty command line, without the defaults that
+// finish fills in.
+func newOptions(c *command) *Options {
+	return &Options{ // as literals: to parse them costs a tenth of the start
+		Do: c.name, command: c,
+		Input:   Input{Delim: "\n"},
+		Command: Command{Replace: "{}"},
+		Coproc:  Coproc{Protocol: task.LineProtocol, Window: 1},
+		Sched:   Sched{Policy: "fifo"},
+		Failure: Failure{
+			Retry:   core.Retry{Delay: time.Second, MaxDelay: time.Minute},
+			RetryOn: RetryOn{{To: anyStatus}},
+			Limit:   core.Limit{KillAfter: 5 * time.Second},
+		},
+		Output: Output{Mode: "group"},
+		Show:   Show{Progress: "auto", CI: "auto"},
+		Engine: Engine{Queue: defaultQueue, TTL: 10 * time.Second, Reach: 30 * time.Second},
+		Serve:  Serve{Feed: core.Feed{MaxQueued: 100_000}, Keep: 24 * time.Hour},
+	}
+}
+
+// finish fills in the defaults that depend on other options.
+func (o *Options) finish() {
+	if o.Fed() {
+		o.Input.Groups = []input.Group{{Values: []string{}}} // values, of which none is there yet
+	}
+	slices.SortFunc(o.Queue.Caps, func(a, b task.Cap) int { return strings.Compare(a.Name, b.Name) })
+	if o.Do == DoAttach {
+		o.Output.KeepOrder = o.Output.Mode != "raw"
+	}
+	o.Output.KeepOrder = o.Output.KeepOrder || o.Show.DryRun
+	o.Output.Joblog, o.Output.Append = strings.CutPrefix(o.Output.Joblog, "+")
+	o.Sched.Order = strings.TrimPrefix(o.Sched.Order, "input")
+	if o.Pool.TTY {
+		o.Output.Mode = "raw"
+	}
+	o.finishPipe()
+	c := &o.Command
+	c.NoArgs = c.MaxArgs == 0 && o.given("max-args") != nil
+	switch {
+	case c.MaxArgs > 0 || c.MaxChars > 0:
+	case c.Spread:
+		c.MaxChars = spreadChars
+	default:
+		c.MaxArgs = 1
+	}
+	if r := &o.Failure.Retry; o.given("retry-max-delay") == nil {
+		r.MaxDelay = max(r.MaxDelay, r.Delay)
+	} else if o.given("retry-delay") == nil {
+		r.Delay = min(r.Delay, r.MaxDelay)
+	}
+}
+
+// spreadChars is the size of a command with -X, which xargs fills, too. Larger ones hardly
+// run faster, and up to one for each worker is held back.
+const spreadChars = 128 << 10
+
+// DefaultBlock is the size of blocks, unless --block says otherwise.
+const DefaultBlock = 1 << 20
+
+// finishPipe fills in the defaults of --pipe.
+func (o *Options) finishPipe() {
+	p := &o.Pipe
+	if !p.On {
+		return
+	}
+	if p.Block == 0 && p.Records == 0 {
+		p.Block = DefaultBlock
+	}
+	if !o.Any("recend recstart") {
+		p.End = "\n"
+	}
+	if o.Coproc.Words != "" { // a filter's last block lasts until the filter exits, beside the next one
+		o.Coproc.Window = max(o.Coproc.Window, 2)
+	}
+}
