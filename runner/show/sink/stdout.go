@@ -257,7 +257,7 @@ type streamWriter struct {
 func (w *streamWriter) Write(p []byte) (int, error) {
 	s := w.s
 	if s.stream != w.stream {
-		s.flush() // the other stream may continue
+		s.flush() // an error of the other stream does not stop this one
 	}
 	if s.stream = w.stream; len(s.gathered)+len(p) > piece {
 		if err := s.flush(); err != nil {
@@ -291,7 +291,7 @@ func (s *Stdout) writeStream(p []byte) error {
 	return err
 }
 
-// show shows a result. If a JSON object cannot be completed, it shows nothing of it.
+// show shows a result. If a JSON object cannot be completed, it drops the part that is not yet written.
 func (s *Stdout) show(t *task.Task, r *task.Result) {
 	before := len(s.gathered)
 	err := s.write(&s.writers[toStdout], t, r, toStdout)
@@ -302,7 +302,7 @@ func (s *Stdout) show(t *task.Task, r *task.Result) {
 	s.resetColours()
 }
 
-// resetColours ends colours that a result has left on.
+// resetColours ends colours that a result has left active.
 func (s *Stdout) resetColours() {
 	if !s.scr.out.terminal && !s.scr.err.terminal {
 		return
