@@ -38,6 +38,7 @@ type Fold struct {
 	slowest       []Ended
 
 	timeline *timeline
+	curves   curves
 	blocked  []Blocked
 	current
 }
@@ -134,6 +135,7 @@ func (f *Fold) Add(l *Line) {
 		r.unblock(f, l.At)
 		r.Ended = true
 	}
+	f.curves.wait(len(f.waits), l.At)
 }
 
 func (f *Fold) beginRun(l *Line) {
@@ -163,6 +165,7 @@ func (f *Fold) closeRun() {
 		o.current = nil
 	}
 	r.running = 0
+	f.curves.wait(0, r.End)
 	clear(f.waits)
 }
 
@@ -255,8 +258,11 @@ func (f *Fold) waited(a *Attempt) int64 {
 
 // addToTimeline adds an attempt to the timeline.
 func (f *Fold) addToTimeline(a Attempt, l *Line) {
-	if f.Attempted != nil && a.ran {
-		f.Attempted(&a, f.until(&a), l)
+	if a.ran {
+		f.curves.ran(a.Start, f.until(&a))
+		if f.Attempted != nil {
+			f.Attempted(&a, f.until(&a), l)
+		}
 	}
 	f.timeline.add(a)
 }
@@ -314,6 +320,7 @@ func (f *Fold) finished(r *run, l *Line) {
 	flaky := l.Outcome == task.OK && o.failed
 	f.count(l, func(t *tally) { t.count(l, flaky) })
 	if !l.Again {
+		f.curves.ended(cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration))), l.Outcome.Failed())
 		f.outcomes[min(l.Outcome, task.Outcomes-1)]++
 		if l.Outcome.Failed() && hasRun(&l.Facts) {
 			f.failing.add(duration(&l.Facts))
@@ -342,7 +349,7 @@ func (f *Fold) Report() *Report {
 	out.Failed, out.Flaky = f.failed.report(place), f.flaky.report(place)
 	out.Slowest = List{List: slices.Clone(f.slowest), More: f.total.ran - int64(len(f.slowest))}
 	moveToRuns(out.Slowest.List, place)
-	out.Blocked = f.blocks(place)
+	out.Blocked, out.Curves = f.blocks(place), f.curvesNow()
 	f.addAttempts(out, place)
 	return out
 }

@@ -27,6 +27,7 @@ type Report struct {
 
 	Outcomes [task.Outcomes]int64 // number of tasks by outcome
 	Bins     []Bin                // durations of the last attempts, shortest first, without gaps
+	Curves   Curves
 
 	Keys, Commands, Hosts Groups
 	Failed, Flaky         List // sorted by end
