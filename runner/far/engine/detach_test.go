@@ -75,10 +75,10 @@ func TestForgotten(t *testing.T) {
 		d, err := newDispatcher(t.Context(), b.connect(nil), none, t.TempDir(), 0, quiet)
 		require.NoError(t, err)
 		o := Order{from: "ada", Record: &runRecord{RunInfo: RunInfo{Run: "r", Progress: &Progress{}}}, Tasks: &travel.Blob{}}
-		l, err := d.addRun(&o)
+		h, err := d.addRun(&o)
 		require.NoError(t, err)
-		require.NoError(t, d.forget(l))
-		require.False(t, l.expiry.Stop())
+		require.NoError(t, d.forget(h))
+		require.False(t, h.expiry.Stop())
 		require.Empty(t, d.all())
 		d.cancel()
 		d.wg.Wait()

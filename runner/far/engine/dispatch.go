@@ -88,17 +88,17 @@ func (d *dispatcher) load() {
 		case err != nil:
 			d.notices.notify(fmt.Sprintf("a detached run in %s is skipped: %v", dir, err))
 		default:
-			l := d.newRun(record)
-			l.tasks = dir.length(tasksFile)
+			h := d.newRun(record)
+			h.tasks = dir.length(tasksFile)
 			if record.For != "" {
 				d.lastRequest = max(d.lastRequest, record.Epoch)
 			}
 			if record.State == runDone { // otherwise its process reports these
-				l.latest.Results = dir.length(resultsFile)
-				l.latest.Size = l.latest.Results
-				l.expiry.Reset(keptFor)
+				h.latest.Results = dir.length(resultsFile)
+				h.latest.Size = h.latest.Results
+				h.expiry.Reset(keptFor)
 			}
-			d.superviseLocked(l, nil)
+			d.superviseLocked(h, nil)
 		}
 	}
 }
@@ -119,8 +119,8 @@ func (d *dispatcher) serve() error {
 func (d *dispatcher) all() (list []*hubRun) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, l := range d.runs {
-		list = append(list, l)
+	for _, h := range d.runs {
+		list = append(list, h)
 	}
 	return list
 }
@@ -131,11 +131,11 @@ var errFull = errors.New("the hub has no room for more: crew engine attach or ca
 // maxOutput.
 func (d *dispatcher) full(tasks int64) bool {
 	output := d.maxOutput
-	for _, l := range d.all() {
-		l.mu.Lock()
-		tasks -= l.tasks
-		output -= l.latest.Size
-		l.mu.Unlock()
+	for _, h := range d.all() {
+		h.mu.Lock()
+		tasks -= h.tasks
+		output -= h.latest.Size
+		h.mu.Unlock()
 	}
 	return tasks < 0 || output < 0
 }
@@ -160,33 +160,33 @@ func (d *dispatcher) carryOut(o *Order, a *Answer) (err error) {
 		return d.nextRequest(o, a)
 	}
 	d.mu.Lock()
-	l := d.runs[o.Run]
+	h := d.runs[o.Run]
 	d.mu.Unlock()
-	if o.Op == opForget && l == nil && d.isTaken(o.Run) {
+	if o.Op == opForget && h == nil && d.isTaken(o.Run) {
 		return errTaken
 	}
-	if a.None = l == nil || o.Op != opReport && o.from != l.record.User && o.from != d.s.user; a.None { // the owner may access all runs
+	if a.None = h == nil || o.Op != opReport && o.from != h.record.User && o.from != d.s.user; a.None { // the owner may access all runs
 		return fmt.Errorf("%w %s", errNoRun, task.Printable(o.Run))
 	}
 	switch o.Op {
 	case opRead:
-		l.mu.Lock()
-		a.End, a.Notice = l.record.End, l.record.Notice // read before the file, so a run that has ended has all its results there
-		l.mu.Unlock()
-		a.Data, err = l.read(o.File, o.At)
+		h.mu.Lock()
+		a.End, a.Notice = h.record.End, h.record.Notice // read before the file, so a run that has ended has all its results there
+		h.mu.Unlock()
+		a.Data, err = h.read(o.File, o.At)
 		return err
 	case opTalk:
-		if l.state() == runRunning {
+		if h.state() == runRunning {
 			return errors.New("it is running")
 		}
-		return talk(&l.visitors, o, a)
+		return talk(&h.remoteClients, o, a)
 	case opForget:
-		return d.forget(l)
+		return d.forget(h)
 	case opReport:
 		if o.Report == nil {
 			return errGarbage
 		}
-		err = l.applyReport(o.Report)
+		err = h.applyReport(o.Report)
 		a.Full = d.full(math.MaxInt64)
 		return err
 	}
@@ -199,24 +199,24 @@ func (d *dispatcher) acceptRun(o *Order, a *Answer) error {
 	if o.Record == nil || !o.Record.valid() || o.Record.Version != Version || o.Tasks == nil || o.Tasks.Size < 0 || o.Record.For != "" && o.Tasks.Size > maxRequest {
 		return errGarbage
 	}
-	l, err := d.addRun(o)
+	h, err := d.addRun(o)
 	if err != nil {
 		a.None = err != errFull
 		return err
-	} else if l == nil {
+	} else if h == nil {
 		return nil // a crew serve has taken it already
 	}
 	select {
-	case <-l.fetched:
+	case <-h.fetched:
 	case <-time.After(time.Second):
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if a.Wait = l.record.State == runHanding; a.Wait {
-		l.expiry.Reset(handOverTimeout)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a.Wait = h.record.State == runHanding; a.Wait {
+		h.expiry.Reset(handOverTimeout)
 	}
-	a.None = l.fetchErr != nil
-	return l.fetchErr
+	a.None = h.fetchErr != nil
+	return h.fetchErr
 }
 
 // addRun adds a run and starts to fetch its tasks, unless the run is there already. It returns nil
@@ -225,9 +225,9 @@ func (d *dispatcher) addRun(o *Order) (*hubRun, error) {
 	full := o.Tasks.Size > maxTasks || d.full(maxTasks-o.Tasks.Size)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l := d.runs[o.Record.Run]; l != nil && l.record.User == o.from {
-		return l, nil
-	} else if l != nil {
+	if h := d.runs[o.Record.Run]; h != nil && h.record.User == o.from {
+		return h, nil
+	} else if h != nil {
 		return nil, errGarbage
 	} else if d.isTaken(o.Record.Run) {
 		return nil, nil
@@ -238,97 +238,97 @@ func (d *dispatcher) addRun(o *Order) (*hubRun, error) {
 	if err := os.Mkdir(filepath.Join(d.dir, o.Record.Run), 0o700); err != nil {
 		return nil, err
 	}
-	l := d.newRun(*o.Record)
-	l.record.State, l.record.User, l.record.End, l.record.Done, l.record.Failed = runHanding, o.from, nil, 0, 0
-	if l.tasks = o.Tasks.Size; l.record.For != "" {
+	h := d.newRun(*o.Record)
+	h.record.State, h.record.User, h.record.End, h.record.Done, h.record.Failed = runHanding, o.from, nil, 0, 0
+	if h.tasks = o.Tasks.Size; h.record.For != "" {
 		d.lastRequest++
-		l.record.Epoch = d.lastRequest
+		h.record.Epoch = d.lastRequest
 	}
-	l.expiry.Reset(handOverTimeout)
-	d.superviseLocked(l, o)
-	return l, nil
+	h.expiry.Reset(handOverTimeout)
+	d.superviseLocked(h, o)
+	return h, nil
 }
 
 // superviseLocked starts a goroutine that fetches the tasks if o brings them, and then runs and
 // restarts the submitting process until the run is over or given up. The caller must hold mu, except
 // while the hub starts.
-func (d *dispatcher) superviseLocked(l *hubRun, o *Order) {
-	d.runs[l.record.Run] = l
+func (d *dispatcher) superviseLocked(h *hubRun, o *Order) {
+	d.runs[h.record.Run] = h
 	d.wg.Go(func() {
-		defer close(l.stopped)
+		defer close(h.stopped)
 		if o != nil {
-			l.fetch(o)
+			h.fetch(o)
 		}
-		close(l.fetched)
-		if l.record.For != "" {
+		close(h.fetched)
+		if h.record.For != "" {
 			d.mu.Lock()
 			close(d.requestLeft)
 			d.requestLeft = make(chan struct{})
 			d.mu.Unlock()
 		}
-		for l.state() == runRunning && l.ctx.Err() == nil {
+		for h.state() == runRunning && h.ctx.Err() == nil {
 			select {
 			case d.processSem <- struct{}{}:
-			case <-l.ctx.Done():
+			case <-h.ctx.Done():
 				return
 			}
-			status, err := l.runProcess()
+			status, err := h.runProcess()
 			<-d.processSem
-			if err != nil && l.ctx.Err() == nil {
-				l.notices.notify(err.Error())
+			if err != nil && h.ctx.Err() == nil {
+				h.notices.notify(err.Error())
 			}
 			if status == statusHopeless {
-				l.fail()
+				h.fail()
 			}
-			if l.state() == runRunning {
-				sleep(l.ctx, restartWait)
+			if h.state() == runRunning {
+				sleep(h.ctx, restartWait)
 			}
 		}
 	})
 }
 
 // fetch fetches the tasks. The run can start once they are on disk.
-func (l *hubRun) fetch(o *Order) {
-	f, err := l.file(tasksFile)
+func (h *hubRun) fetch(o *Order) {
+	f, err := h.file(tasksFile)
 	if err == nil {
 		defer f.Close()
-		err = cmp.Or(l.d.s.blobs.Pull(l.ctx, o.from, *o.Tasks, 0, f), f.Sync())
+		err = cmp.Or(h.d.s.blobs.Pull(h.ctx, o.from, *o.Tasks, 0, f), f.Sync())
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.expiry.Stop(); err == nil {
-		if l.record.State = runRunning; l.record.For != "" {
-			l.record.State, l.record.End = runLeft, &runEnd{} // so readers of its file stop at the end
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.expiry.Stop(); err == nil {
+		if h.record.State = runRunning; h.record.For != "" {
+			h.record.State, h.record.End = runLeft, &runEnd{} // so readers of its file stop at the end
 		}
-		err = l.saveLocked()
+		err = h.saveLocked()
 	}
-	if l.fetchErr = err; err != nil {
-		l.record.State = runHanding
-		l.expiry.Reset(handOverTimeout)
+	if h.fetchErr = err; err != nil {
+		h.record.State = runHanding
+		h.expiry.Reset(handOverTimeout)
 	}
 }
 
 // forget ends a run and removes all its files.
-func (d *dispatcher) forget(l *hubRun) error {
-	l.giveUp()
-	<-l.stopped
-	l.expiry.Stop() // it would keep the run in memory
-	if l.state() == runLeft {
-		mark := d.takenPath(l.record.Run)
+func (d *dispatcher) forget(h *hubRun) error {
+	h.giveUp()
+	<-h.stopped
+	h.expiry.Stop() // it would keep the run in memory
+	if h.state() == runLeft {
+		mark := d.takenPath(h.record.Run)
 		_ = trust.WritePrivate(mark, nil) // otherwise it may arrive again, even after a power failure
 		time.AfterFunc(takenFor, func() { _ = os.Remove(mark) })
 	}
-	_ = os.Remove(filepath.Join(string(l.runDir), recordFile)) // first, so that the next hub does not load a run half removed
-	if err := os.RemoveAll(string(l.runDir)); err != nil {
+	_ = os.Remove(filepath.Join(string(h.runDir), recordFile)) // first, so that the next hub does not load a run half removed
+	if err := os.RemoveAll(string(h.runDir)); err != nil {
 		return err
 	}
 	d.mu.Lock()
-	delete(d.runs, l.record.Run)
+	delete(d.runs, h.record.Run)
 	d.mu.Unlock()
-	if l.record.For != "" {
+	if h.record.For != "" {
 		return nil
 	}
-	return d.s.heartbeat(heartbeatSubject(l.record.Queue, l.record.User), Heartbeat{Run: l.record.Run, Epoch: l.record.Epoch, Over: true}) // workers end its attempts
+	return d.s.heartbeat(heartbeatSubject(h.record.Queue, h.record.User), Heartbeat{Run: h.record.Run, Epoch: h.record.Epoch, Over: true}) // workers end its attempts
 }
 
 // statusHopeless is the exit status of the process of a run that can never be submitted.
@@ -336,18 +336,18 @@ const statusHopeless = 64
 
 // runProcess runs a process that submits the run, and returns its exit status. Its standard input and
 // output are its connection to the hub; it ends with that.
-func (l *hubRun) runProcess() (status int, err error) {
+func (h *hubRun) runProcess() (status int, err error) {
 	path, err := os.Executable()
 	if err != nil {
 		return 0, err
 	}
-	conn, err := l.d.connect()
+	conn, err := h.d.connect()
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
-	cmd := exec.CommandContext(l.ctx, path, "--protocol", strconv.Itoa(wiring.EngineProtocol), wiring.SubmitVerb, string(l.runDir))
-	cmd.Dir, cmd.Stdout, cmd.Stderr = string(l.runDir), conn, ssh.LineWriter(l.notices.notify)
+	cmd := exec.CommandContext(h.ctx, path, "--protocol", strconv.Itoa(wiring.EngineProtocol), wiring.SubmitVerb, string(h.runDir))
+	cmd.Dir, cmd.Stdout, cmd.Stderr = string(h.runDir), conn, ssh.LineWriter(h.notices.notify)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return 0, err
@@ -363,24 +363,24 @@ func (l *hubRun) runProcess() (status int, err error) {
 }
 
 // state returns the state of the run.
-func (l *hubRun) state() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.record.State
+func (h *hubRun) state() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.record.State
 }
 
 // announce publishes the RunInfo of every run, but only some of the requests to add tasks.
 func (d *dispatcher) announce() {
 	left := 0
-	for _, l := range d.all() {
-		if l.record.For != "" {
+	for _, h := range d.all() {
+		if h.record.For != "" {
 			left++
 		}
 		if left > maxAnnounced {
 			continue
 		}
-		l.mu.Lock()
-		_ = d.s.publishJSON(runInfoSubject(l.record.User, l.record.Run), &l.record.RunInfo) // a client asks again
-		l.mu.Unlock()
+		h.mu.Lock()
+		_ = d.s.publishJSON(runInfoSubject(h.record.User, h.record.Run), &h.record.RunInfo) // a client asks again
+		h.mu.Unlock()
 	}
 }

@@ -193,10 +193,10 @@ type hubRun struct {
 	d       *dispatcher
 	notices *notifier
 
-	fetched  chan struct{}         // closed once the tasks are fetched, or fetching has failed
-	stopped  chan struct{}         // closed once the supervising goroutine has ended
-	visitors control.RemoteClients // clients of crew ctl, once the run is over
-	expiry   *time.Timer           // removes the run if its client is silent, or if its results are not fetched
+	fetched       chan struct{}         // closed once the tasks are fetched, or fetching has failed
+	stopped       chan struct{}         // closed once the supervising goroutine has ended
+	remoteClients control.RemoteClients // clients of crew ctl, once the run is over
+	expiry        *time.Timer           // removes the run if its client is silent, or if its results are not fetched
 
 	mu       sync.Mutex
 	record   runRecord
@@ -211,69 +211,69 @@ type hubRun struct {
 func (d *dispatcher) newRun(record runRecord) *hubRun {
 	here := newRunInfo("", "", "", identity{})
 	record.Host, record.PID, record.Notice = here.Host, here.PID, ""
-	l := &hubRun{d: d, record: record, runDir: runDir(filepath.Join(d.dir, record.Run)), fetched: make(chan struct{}), stopped: make(chan struct{})}
-	l.notices = &notifier{notice: func(text string) {
+	h := &hubRun{d: d, record: record, runDir: runDir(filepath.Join(d.dir, record.Run)), fetched: make(chan struct{}), stopped: make(chan struct{})}
+	h.notices = &notifier{notice: func(text string) {
 		d.notices.notify("run " + task.Printable(cmp.Or(record.Name, record.Run)) + ": " + text)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.record.Notice = text
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.record.Notice = text
 	}}
-	l.ctx, l.giveUp = context.WithCancel(d.ctx)
-	l.expiry = time.AfterFunc(math.MaxInt64, func() { _ = d.forget(l) })
+	h.ctx, h.giveUp = context.WithCancel(d.ctx)
+	h.expiry = time.AfterFunc(math.MaxInt64, func() { _ = d.forget(h) })
 	about := control.Hello{Name: record.Name, Command: task.Bytes(newMessageBuilder(&record.Options.Load).text)}
-	over := control.Serve(control.Config{About: about, Do: l.answerEnded, Delay: control.NoSocket, Details: control.Details{Ended: l.ended}})
-	_ = over.Sink().Close(task.Stats{}) // no more tasks will come
-	l.visitors.ServeClient = over.ServeClient
-	return l
+	server := control.Serve(control.Config{About: about, Do: h.answerEnded, Delay: control.NoSocket, Details: control.Details{Ended: h.ended}})
+	_ = server.Sink().Close(task.Stats{}) // no more tasks will come
+	h.remoteClients.ServeClient = server.ServeClient
+	return h
 }
 
 // saveLocked writes the record to disk. The caller must hold mu.
-func (l *hubRun) saveLocked() error {
-	text, err := json.Marshal(&l.record)
+func (h *hubRun) saveLocked() error {
+	text, err := json.Marshal(&h.record)
 	if err == nil {
-		err = trust.WritePrivate(filepath.Join(string(l.runDir), recordFile), text)
+		err = trust.WritePrivate(filepath.Join(string(h.runDir), recordFile), text)
 	}
 	return err
 }
 
 // applyReport applies a report of the run's process.
-func (l *hubRun) applyReport(r *report) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.record.State == runDone { // the report is late
+func (h *hubRun) applyReport(r *report) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.record.State == runDone { // the report is late
 		return nil
 	}
-	l.latest = *r
-	changed := r.Paused != l.record.Paused || r.End != nil
-	l.record.Done, l.record.Failed, l.record.Paused, l.record.End = r.Done, r.Failed, r.Paused, r.End
+	h.latest = *r
+	changed := r.Paused != h.record.Paused || r.End != nil
+	h.record.Done, h.record.Failed, h.record.Paused, h.record.End = r.Done, r.Failed, r.Paused, r.End
 	if r.End != nil {
-		l.record.State, l.record.Notice = runDone, ""
-		l.expiry.Reset(keptFor)
+		h.record.State, h.record.Notice = runDone, ""
+		h.expiry.Reset(keptFor)
 	}
 	if !changed {
 		return nil
 	}
-	return l.saveLocked()
+	return h.saveLocked()
 }
 
 // fail marks a run that can never be submitted as done. Its process has already reported why.
-func (l *hubRun) fail() {
-	l.mu.Lock()
-	r := l.latest
-	r.End = &runEnd{1, task.Bytes(l.record.Notice)}
-	l.mu.Unlock()
-	_ = l.applyReport(&r)
+func (h *hubRun) fail() {
+	h.mu.Lock()
+	r := h.latest
+	r.End = &runEnd{1, task.Bytes(h.record.Notice)}
+	h.mu.Unlock()
+	_ = h.applyReport(&r)
 }
 
 // read returns the bytes of a file from offset at on, at most maxMessage, and none at its end.
-func (l *hubRun) read(name string, at int64) ([]byte, error) {
-	l.mu.Lock()
-	n := min(map[string]int64{tasksFile: l.tasks, resultsFile: l.latest.Results}[name]-at, maxMessage)
-	l.mu.Unlock()
+func (h *hubRun) read(name string, at int64) ([]byte, error) {
+	h.mu.Lock()
+	n := min(map[string]int64{tasksFile: h.tasks, resultsFile: h.latest.Results}[name]-at, maxMessage)
+	h.mu.Unlock()
 	if n <= 0 || at < 0 {
 		return nil, nil
 	}
-	f, err := l.file(name)
+	f, err := h.file(name)
 	if err != nil {
 		return nil, err
 	}
@@ -284,13 +284,13 @@ func (l *hubRun) read(name string, at int64) ([]byte, error) {
 }
 
 // answerEnded answers commands of clients once the run is over.
-func (l *hubRun) answerEnded(cmd task.Command) (reply task.Reply) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch all := l.record.Tasks; cmd.Op {
+func (h *hubRun) answerEnded(cmd task.Command) (reply task.Reply) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch all := h.record.Tasks; cmd.Op {
 	case task.Look:
-		s := task.Stats{Admitted: int64(all), InputEnd: true, Start: l.record.Since}
-		s.ByOutcome[task.OK], s.ByOutcome[task.Exit] = l.record.Done-l.record.Failed, l.record.Failed
+		s := task.Stats{Admitted: int64(all), InputEnd: true, Start: h.record.Since}
+		s.ByOutcome[task.OK], s.ByOutcome[task.Exit] = h.record.Done-h.record.Failed, h.record.Failed
 		reply.Snapshot = &task.Snapshot{At: time.Now(), State: task.Done, Stats: s}
 	case task.Explain:
 		for _, id := range cmd.IDs {

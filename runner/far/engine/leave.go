@@ -64,10 +64,10 @@ func Leave(c wiring.Leaving) (leave func(line []byte) error, end func(), err err
 func (d *dispatcher) oldestRequest(user, name string) (first *hubRun, more <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, l := range d.runs {
-		r := &l.record
-		if r.For == name && r.User == user && l.state() == runLeft && (first == nil || r.Epoch < first.record.Epoch) {
-			first = l
+	for _, h := range d.runs {
+		r := &h.record
+		if r.For == name && r.User == user && h.state() == runLeft && (first == nil || r.Epoch < first.record.Epoch) {
+			first = h
 		}
 	}
 	return first, d.requestLeft
@@ -80,10 +80,10 @@ func (d *dispatcher) nextRequest(o *Order, a *Answer) error {
 		return errGarbage
 	}
 	d.mu.Lock()
-	l := d.runs[o.Run]
+	h := d.runs[o.Run]
 	d.mu.Unlock()
-	if l != nil && l.record.For == o.For && l.record.User == o.from {
-		if err := d.forget(l); err != nil {
+	if h != nil && h.record.For == o.For && h.record.User == o.from {
+		if err := d.forget(h); err != nil {
 			return err
 		}
 	}

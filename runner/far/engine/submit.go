@@ -31,7 +31,7 @@ type submitter struct {
 	sub       wiring.Submission
 	s         *session
 	id        identity // roster.mu guards its Workers
-	record    RunInfo
+	info      RunInfo
 	builder   messageBuilder
 	resumable bool              // workers keep results until they are recorded, for a later epoch of the run
 	hosts     *sshHosts         // nil without --ssh
@@ -40,10 +40,10 @@ type submitter struct {
 
 	// state
 
-	attempts attemptTable
-	roster   roster
-	visitors control.RemoteClients
-	joined   chan struct{} // closed once admitWorkers has returned
+	attempts      attemptTable
+	roster        roster
+	remoteClients control.RemoteClients
+	joined        chan struct{} // closed once admitWorkers has returned
 
 	suspended atomic.Bool
 	started   atomic.Bool // an attempt has begun, so sub.Do can be called
@@ -116,7 +116,7 @@ func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
 func (x *submitter) start(sub wiring.Submission, s *session) error {
 	x.sub, x.s, x.resumable = sub, s, sub.Dir != "" && x.hosts == nil
 	x.builder.live = x.builder.live || sub.Plan.Streams()
-	x.visitors.ServeClient, x.joined = sub.ServeClient, make(chan struct{})
+	x.remoteClients.ServeClient, x.joined = sub.ServeClient, make(chan struct{})
 	x.attempts = attemptTable{nc: s.nc, forget: x.forgetEarlier, byKey: map[attemptKey]*pendingAttempt{}, queues: map[int][]*pendingAttempt{}, earlier: map[[16]byte][]earlierFinal{}}
 	x.ctx, x.cancel = context.WithCancelCause(context.Background())
 	if err := x.open(); err != nil {
@@ -134,7 +134,7 @@ func (x *submitter) open() error {
 	if err != nil {
 		return err
 	}
-	x.record, x.builder.secret = newRunInfo(x.sub.Queue, x.sub.Name, x.s.user, x.id), x.id.Secret
+	x.info, x.builder.secret = newRunInfo(x.sub.Queue, x.sub.Name, x.s.user, x.id), x.id.Secret
 	x.attempts.out = outbox.New(x.s.requester, x.s.stalls)
 	if x.sub.Files.Any() {
 		f := x.sub.Files

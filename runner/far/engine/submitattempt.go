@@ -93,12 +93,12 @@ func (tab *attemptTable) find(key attemptKey) *pendingAttempt {
 	return tab.byKey[key]
 }
 
-// filter returns the attempts for which which returns true. It calls which with mu held.
-func (tab *attemptTable) filter(which func(*pendingAttempt) bool) (list []*pendingAttempt) {
+// filter returns the attempts that match selects. It calls match with mu held.
+func (tab *attemptTable) filter(match func(*pendingAttempt) bool) (list []*pendingAttempt) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
 	for _, p := range tab.byKey {
-		if which(p) {
+		if match(p) {
 			list = append(list, p)
 		}
 	}

@@ -70,7 +70,7 @@ func (x *submitter) Resume() {
 
 // announce publishes the RunInfo. sub.Do must not be called before an attempt has begun.
 func (x *submitter) announce() {
-	e := x.record
+	e := x.info
 	if x.started.Load() {
 		now := x.sub.Do(task.Command{Op: task.Look}).Snapshot
 		e.Paused = now != nil && now.State == task.Paused
@@ -106,7 +106,7 @@ func (x *submitter) carryOut(o *Order, a *Answer) error {
 	case opCancel:
 		return x.sub.Do(task.Command{Op: task.Stop, Err: o.cause("cancelled")}).Err
 	case opTalk:
-		return talk(&x.visitors, o, a)
+		return talk(&x.remoteClients, o, a)
 	}
 	return o.unknown()
 }

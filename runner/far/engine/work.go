@@ -31,10 +31,10 @@ type worker struct {
 
 	work   wiring.Work
 	host   string
-	mark   string           // of the host of --ssh; "" for a worker of a hub
-	digest [32]byte         // of the command
+	mark   string           // mark of the host; "" without --ssh
+	digest [32]byte         // digest of the command
 	values bool             // there is a command, which takes values
-	text   string           // the command, for people
+	text   string           // the command for people
 	offers string           // in the form of Presence.Offers
 	trust  credentials.Keys // nil if every command comes from the run that has started this worker
 

@@ -65,15 +65,15 @@ type runState struct {
 
 // receive handles a message with attempts.
 func (w *worker) receive(l *lease, subject string, data []byte) {
-	var jobs []*heldAttempt
+	var attempts []*heldAttempt
 	for part := range splitMessages(data) {
 		if h, err := w.receiveOne(l, subject, part); err != nil {
 			w.droppedOnce.Do(func() { w.noticef("a task was dropped: %v; further ones are dropped silently", err) })
 		} else if h != nil {
-			jobs = append(jobs, h)
+			attempts = append(attempts, h)
 		}
 	}
-	w.admit(jobs...)
+	w.admit(attempts...)
 }
 
 // receiveOne handles an attempt, or the note that a result is recorded. It returns the attempt if it
@@ -282,14 +282,14 @@ func (w *worker) setCommand(a *Attempt, t *task.Task, subject string, msg []byte
 }
 
 // admit adds the tasks of attempts to the run, and cancels those that were stopped meanwhile.
-func (w *worker) admit(jobs ...*heldAttempt) {
-	if len(jobs) == 0 {
+func (w *worker) admit(attempts ...*heldAttempt) {
+	if len(attempts) == 0 {
 		return
 	}
-	tasks := make([]*task.Task, len(jobs))
+	tasks := make([]*task.Task, len(attempts))
 	w.admitMu.Lock()
 	w.mu.Lock()
-	for i, h := range jobs {
+	for i, h := range attempts {
 		w.lastTask++
 		h.task.ID, tasks[i] = w.lastTask, h.task
 		w.tasks[w.lastTask] = h
@@ -299,7 +299,7 @@ func (w *worker) admit(jobs ...*heldAttempt) {
 	w.admitMu.Unlock()
 	var late []*heldAttempt
 	w.mu.Lock()
-	for _, h := range jobs {
+	for _, h := range attempts {
 		if err != nil {
 			delete(w.tasks, h.task.ID)
 		}
@@ -310,7 +310,7 @@ func (w *worker) admit(jobs ...*heldAttempt) {
 	w.mu.Unlock()
 	w.stopAttempts(false, late...)
 	if err != nil {
-		for _, h := range jobs {
+		for _, h := range attempts {
 			w.finish(h, &task.Result{Outcome: task.Lost, Err: err})
 		}
 	}

@@ -79,11 +79,11 @@ func (w *worker) cancelTasks(tasks []uint64, kill bool) {
 
 // stopAttempts cancels the tasks of attempts. Attempts that are queued behind others of their slot end
 // at once.
-func (w *worker) stopAttempts(kill bool, jobs ...*heldAttempt) {
+func (w *worker) stopAttempts(kill bool, attempts ...*heldAttempt) {
 	var tasks []uint64
 	var waiting []*heldAttempt
 	w.mu.Lock()
-	for _, h := range jobs {
+	for _, h := range attempts {
 		if h.queued {
 			waiting = append(waiting, h)
 		} else if h.task != nil && w.tasks[h.task.ID] == h {
@@ -252,16 +252,16 @@ func (w *worker) endSilentRuns() {
 		if since <= most || r.suspended && since <= suspendedFor && w.state != draining {
 			continue
 		}
-		jobs := w.beforeEpochLocked(run, maxEpoch)
+		attempts := w.beforeEpochLocked(run, maxEpoch)
 		again := r.silent
 		switch {
-		case len(jobs) == 0 || again && since > suspendedFor:
+		case len(attempts) == 0 || again && since > suspendedFor:
 			delete(w.runs, run)
 		case again:
 			continue
 		}
-		r.silent, r.heard, silent[run] = true, now, jobs
-		for _, h := range jobs {
+		r.silent, r.heard, silent[run] = true, now, attempts
+		for _, h := range attempts {
 			h.stop = stopDiscard
 			h.cancel()
 			if w.forgetLocked(h); h.phase != phaseReported && !again && !h.lease.lost { // sent if the run reappears
