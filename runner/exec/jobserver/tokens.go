@@ -85,7 +85,7 @@ func (a Auth) open(end, mode int) (fd int, err error) {
 	}
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
-		_, err = unix.Close(fd), fmt.Errorf("%s is no FIFO", name)
+		_, err = unix.Close(fd), fmt.Errorf("%s is not a FIFO", name)
 	}
 	return fd, err
 }

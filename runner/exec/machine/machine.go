@@ -27,7 +27,7 @@ type Machine struct {
 // portable form has neither and knows only the processors.
 func New(root string) *Machine {
 	if root == "" && kernel.Portable {
-		return &Machine{func(string) ([]byte, error) { return nil, errors.New("this system does not tell it") }}
+		return &Machine{func(string) ([]byte, error) { return nil, errors.New("this system does not provide it") }}
 	}
 	return &Machine{func(name string) ([]byte, error) { return os.ReadFile(root + name) }}
 }
@@ -83,7 +83,7 @@ func (m *Machine) Load() (float64, error) {
 	running, ok := number(text, "procs_running")
 	blocked, ok2 := number(text, "procs_blocked")
 	if !ok || !ok2 {
-		return 0, errors.New("/proc/stat does not tell how many processes run")
+		return 0, errors.New("/proc/stat does not say how many processes run")
 	}
 	return float64(max(0, running-1) + blocked), nil
 }
@@ -99,7 +99,7 @@ func (m *Machine) Memory() (free, total int64, err error) {
 	free, ok := number(text, "MemAvailable:")
 	total, ok2 := number(text, "MemTotal:")
 	if !ok || !ok2 {
-		return 0, 0, errors.New("/proc/meminfo does not tell how much memory is available")
+		return 0, 0, errors.New("/proc/meminfo does not say how much memory is available")
 	}
 	free, total = free<<10, total<<10
 	for g := range m.groups("memory") {

@@ -60,7 +60,7 @@ func HandOver(r *task.Result, stdout, stderr *Stream) {
 // or the result already has a fault.
 func Cut(r *task.Result, err error) {
 	if err != nil && r.Fault == nil {
-		r.Fault = fmt.Errorf("task %d: its output is cut: %w", r.Task.ID, err)
+		r.Fault = fmt.Errorf("task %d: its output is incomplete: %w", r.Task.ID, err)
 	}
 }
 

@@ -72,7 +72,7 @@ func (f *Files) statTarget(t *task.Task, name string) (now file, why string) {
 	case err != nil:
 		return now, name + ": " + err.Error()
 	case isDir(&st) && !f.Directories:
-		return now, name + " is a directory, which may not be whole"
+		return now, name + " is a directory, which may be incomplete"
 	case !isDir(&st) && st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return now, name + " is a device, a pipe or a socket, which may hold anything"
 	}

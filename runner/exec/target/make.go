@@ -127,7 +127,7 @@ func (f *Files) checkKind(o *out) error {
 	case f.Journal:
 		return fmt.Errorf("%s is a directory, which only a run on this machine can make", o.name)
 	}
-	return fmt.Errorf("%s is a directory, and nothing tells whether it is whole: add --state DIR, whose journal does", o.name)
+	return fmt.Errorf("%s is a directory, and only a journal can tell whether it is complete: add --state DIR", o.name)
 }
 
 func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }

@@ -65,7 +65,7 @@ func Find(engine string) (url string, how nats.Option, err error) {
 		return "", nil, err
 	}
 	if !c.Expires.IsZero() && time.Now().After(c.Expires) {
-		return "", nil, fmt.Errorf("the credentials in %s have expired on %s: ask the owner of the hub for new ones, which crew engine invite makes",
+		return "", nil, fmt.Errorf("the credentials in %s expired on %s: ask the hub's owner for new ones (crew engine invite)",
 			engine, c.Expires.Local().Format(time.DateTime))
 	}
 	c.URL = cmp.Or(c.URL, nats.DefaultURL)
@@ -99,7 +99,7 @@ func (c *Context) set(o *nats.Options) (err error) {
 		if *file != "" {
 			f, err := os.Open(*file) // nats.go would report this late, and again at each attempt
 			if err != nil {
-				return fmt.Errorf("read what the hub needs: %w: correct the NATS_ variable or the context that names it", err)
+				return fmt.Errorf("read the credentials for the hub: %w: correct the NATS_ variable or the context that names the file", err)
 			}
 			f.Close()
 		}
@@ -122,7 +122,7 @@ func (c *Context) set(o *nats.Options) (err error) {
 		err = cmp.Or(err, c.trust(o))
 	}
 	if (c.Cert == "") != (c.Key == "") {
-		return errors.New("a certificate of a client needs its key: set both NATS_CERT and NATS_KEY")
+		return errors.New("a client certificate needs its key: set both NATS_CERT and NATS_KEY")
 	}
 	if c.Cert != "" {
 		err = cmp.Or(err, nats.ClientCert(c.Cert, c.Key)(o))
@@ -140,7 +140,7 @@ func (c *Context) set(o *nats.Options) (err error) {
 func (c *Context) trust(o *nats.Options) error {
 	pool := x509.NewCertPool()
 	if c.CAText != "" && !pool.AppendCertsFromPEM([]byte(c.CAText)) {
-		return errors.New("the member ca_text of the context holds no certificate: ask the owner of the hub for another")
+		return errors.New("ca_text of the context holds no certificate: ask the hub's owner for a new context")
 	}
 	if c.CA != "" {
 		text, err := os.ReadFile(c.CA)
@@ -167,9 +167,9 @@ func checkURLs(list string) (known bool, err error) {
 		switch {
 		case err != nil || u.Host == "":
 			// The error of Parse would show the password.
-			return false, fmt.Errorf("%q is no URL of a server: write it as nats://HOST:4222", list[strings.LastIndexByte(list, '@')+1:])
+			return false, fmt.Errorf("%q is not the URL of a server: write nats://HOST:4222", list[strings.LastIndexByte(list, '@')+1:])
 		case !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme):
-			return false, fmt.Errorf("no hub is reached by %s: write nats://HOST:4222, or tls, ws or wss for nats", u.Scheme)
+			return false, fmt.Errorf("cannot connect to a hub with %s: write nats://HOST:4222, or tls, ws or wss in place of nats", u.Scheme)
 		case u.User != nil:
 			known = true
 		}
@@ -222,7 +222,7 @@ func Read(file string) (*Context, error) {
 	}
 	c, all := &Context{}, map[string]any{}
 	if json.Unmarshal(text, c) != nil || json.Unmarshal(text, &all) != nil {
-		return nil, fmt.Errorf("read the NATS context %s: it is no JSON of such a context: copy it again, or have crew engine invite print another", file)
+		return nil, fmt.Errorf("read the NATS context %s: the file is not valid JSON: copy it again, or run crew engine invite for a new one", file)
 	}
 	for _, name := range []string{"nsc", "user_jwt", "socks_proxy", "jetstream_domain", "jetstream_api_prefix"} {
 		if value := all[name]; value != nil && value != "" {

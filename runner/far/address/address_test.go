@@ -31,9 +31,9 @@ func TestContext(t *testing.T) {
 	}
 	fails("", "no hub is given")
 	fails("hub", `no NATS context "hub", nor any other: write a URL such as nats://hub:4222`)
-	fails("http://u:secret@hub", "no hub is reached by http")
-	fails("nats://u:secret%@hub", `"hub" is no URL`)
-	fails("nats://u:se,cret@", `"" is no URL`)
+	fails("http://u:secret@hub", "cannot connect to a hub with http")
+	fails("nats://u:secret%@hub", `"hub" is not the URL`)
+	fails("nats://u:se,cret@", `"" is not the URL`)
 	fails("./none.json", "no such file")
 	fails("none.json", "read the NATS context: open none.json: no such file")
 
@@ -50,7 +50,7 @@ func TestContext(t *testing.T) {
 	fails("hut", "there are bad, hub, other")
 	fails("../context/hub", "there is no NATS context")
 	fails("other", "has nsc, which crew does not support")
-	fails("bad", "no JSON")
+	fails("bad", "not valid JSON")
 
 	url, o, err := dial("u:secret@hub:4222")
 	require.NoError(t, err)

@@ -33,15 +33,15 @@ func ListenAt(listen string, hosts []string, certificate bool) (l Listening, err
 	}
 	_, number := strconv.Atoi(host) // true if there is only a port
 	if l.Port, err = strconv.Atoi(port); err != nil || number == nil || l.Port < 0 || l.Port > 65535 || strings.Contains(host, ":") && net.ParseIP(host) == nil {
-		return l, fmt.Errorf("%q is no address to listen at: write HOST:PORT, such as %s or 0.0.0.0:4222", listen, Loopback)
+		return l, fmt.Errorf("%q is not an address to listen on: write HOST:PORT, such as %s or 0.0.0.0:4222", listen, Loopback)
 	}
 	l.Host = cmp.Or(host, "0.0.0.0")
 	ip := net.ParseIP(l.Host)
 	if ip == nil && host != "localhost" {
 		if a, err := net.ResolveIPAddr("ip", host); err != nil {
-			return l, fmt.Errorf("%s cannot be listened at: %w: write 0.0.0.0 and --host %[1]s", host, err)
+			return l, fmt.Errorf("cannot listen on %s: %w: write 0.0.0.0 and --host %[1]s", host, err)
 		} else if ip = a.IP; ip.IsLoopback() {
-			return l, fmt.Errorf("%s is %v here, where nobody else finds it: write 0.0.0.0 and --host %[1]s", host, ip)
+			return l, fmt.Errorf("%s is %v on this machine, which no other machine can reach: write 0.0.0.0 and --host %[1]s", host, ip)
 		}
 	}
 	l.TLS = !(host == "localhost" || ip.IsLoopback()) || certificate || len(hosts) > 0
@@ -64,9 +64,9 @@ func (l *Listening) Probe() error {
 	probe, err := net.Listen("tcp", net.JoinHostPort(l.Host, strconv.Itoa(l.Port)))
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL): // possibly the address of a router
-		return fmt.Errorf("%w: it is none of this machine: write --listen 0.0.0.0 --host %s", err, l.Host)
+		return fmt.Errorf("%w: this machine does not have that address: write --listen 0.0.0.0 --host %s", err, l.Host)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%w: end what listens there, or give another --listen", err)
+		return fmt.Errorf("%w: stop the program that listens there, or give another --listen", err)
 	case err != nil:
 		return fmt.Errorf("%w: give another --listen", err)
 	}

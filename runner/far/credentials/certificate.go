@@ -41,11 +41,11 @@ func LoadCertificate(file, key string, hosts []string) (c Certificate, err error
 	}
 	leaf := cert.Leaf
 	if time.Now().After(leaf.NotAfter) {
-		return c, fmt.Errorf("%s has expired on %s: renew it", file, leaf.NotAfter.Local().Format(time.DateTime))
+		return c, fmt.Errorf("%s expired on %s: renew it", file, leaf.NotAfter.Local().Format(time.DateTime))
 	}
 	for _, name := range hosts {
 		if err := leaf.VerifyHostname(name); err != nil {
-			return c, fmt.Errorf("%s is not for --host %s: %w", file, name, err)
+			return c, fmt.Errorf("%s is not valid for --host %s: %w", file, name, err)
 		}
 	}
 	if c.Names = hosts; len(hosts) == 0 {
@@ -55,7 +55,7 @@ func LoadCertificate(file, key string, hosts []string) (c Certificate, err error
 		}
 	}
 	if len(c.Names) == 0 {
-		return c, fmt.Errorf("%s names no host, or many by a wildcard: give --host NAME, by which clients find the hub", file)
+		return c, fmt.Errorf("%s names no host except by a wildcard: give --host NAME, the name by which clients reach the hub", file)
 	}
 	c.TLS, c.CA = tlsConfig(cert), authorityPEM(cert)
 	return c, nil

@@ -64,7 +64,7 @@ func LoadKey(file string) (*Key, error) {
 func (k *Key) Save(file string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s is there already: remove it first, or name another file", file)
+		return fmt.Errorf("%s exists already: remove it first, or name another file", file)
 	}
 	if err != nil {
 		return fmt.Errorf("write the key: %w", err)
@@ -116,7 +116,7 @@ func LoadKeys(files []string) (Keys, error) {
 		}
 	}
 	if len(t) == 0 {
-		return nil, errors.New("no key is trusted: give --trust a file of what crew engine key has printed")
+		return nil, errors.New("no key is trusted: give --trust a file with the line that crew engine key printed")
 	}
 	return t, nil
 }
@@ -130,7 +130,7 @@ func parsePublicKey(line string) (key [32]byte, err error) {
 	case strings.HasPrefix(word, secretPrefix):
 		return key, errors.New("this is the secret key: write the public one, " + publicPrefix + "... instead")
 	case !public || err != nil || len(b) != len(key):
-		return key, errors.New("this is no public key: write what crew engine key has printed")
+		return key, errors.New("this is not a public key: write the line that crew engine key printed")
 	}
 	return [32]byte(b), nil
 }

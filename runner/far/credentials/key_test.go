@@ -15,7 +15,7 @@ func TestKeyFiles(t *testing.T) {
 	file := filepath.Join(dir, "key")
 	key := NewKey()
 	require.NoError(t, key.Save(file))
-	require.ErrorContains(t, key.Save(file), "is there already")
+	require.ErrorContains(t, key.Save(file), "exists already")
 	again, err := LoadKey(file)
 	require.NoError(t, err)
 	require.Equal(t, key, again)
@@ -28,8 +28,8 @@ func TestKeyFiles(t *testing.T) {
 	_, err = LoadKeys([]string{write("# mine\n\n" + key.Line() + " ada@laptop\r\n")})
 	require.NoError(t, err)
 	for text, why := range map[string]string{
-		"": "no key is trusted", "#\n" + key.Line() + "x": "line 2: this is no public key",
-		publicPrefix: "no public key", strings.Replace(key.Line(), publicPrefix, secretPrefix, 1): "secret",
+		"": "no key is trusted", "#\n" + key.Line() + "x": "line 2: this is not a public key",
+		publicPrefix: "not a public key", strings.Replace(key.Line(), publicPrefix, secretPrefix, 1): "secret",
 	} {
 		_, err = LoadKeys([]string{write(text)})
 		require.ErrorContains(t, err, why)

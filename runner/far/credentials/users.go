@@ -111,10 +111,10 @@ func (u *Users) Invite(v User) (password string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if v.Name == Owner || strings.ContainsFunc(v.Name, invalid) || v.Name == "" {
-		return "", fmt.Errorf("nobody can be called %s: choose another name", v.Name)
+		return "", fmt.Errorf("%s cannot be a user name: choose another", v.Name)
 	}
 	if i := u.indexLocked(v.Name); i >= 0 && !u.list[i].expired() {
-		return "", fmt.Errorf("%s is invited already: choose another name, or run crew engine revoke %[1]s first", v.Name)
+		return "", fmt.Errorf("user %s exists already: choose another name, or run crew engine revoke %[1]s first", v.Name)
 	}
 	password = rand.Text()
 	v.Hash = hash(password)
@@ -131,11 +131,11 @@ func (u *Users) Revoke(name string) error {
 		return u.writeLocked(slices.Delete(slices.Clone(u.list), i, i+1))
 	}
 	if name == Owner {
-		return errors.New("the hub would have no owner: remove admin.json from its directory and start it again, and it makes another password")
+		return errors.New("the owner cannot be revoked: to change the password, remove admin.json from the hub's directory and restart the hub")
 	}
 	names := Owner
 	for _, v := range u.list {
 		names += ", " + v.Name
 	}
-	return fmt.Errorf("nobody is called %s: there are %s", name, names)
+	return fmt.Errorf("there is no user %s: the users are %s", name, names)
 }

@@ -16,10 +16,10 @@ func TestUsers(t *testing.T) {
 	first, err := u.Invite(User{Name: "web1"})
 	require.NoError(t, err)
 	_, err = u.Invite(User{Name: "web1"})
-	require.ErrorContains(t, err, "web1 is invited already")
+	require.ErrorContains(t, err, "user web1 exists already")
 	for _, name := range []string{"", Owner, "a b", "a/b", "a\n"} {
 		_, err = u.Invite(User{Name: name})
-		require.ErrorContains(t, err, "choose another name")
+		require.ErrorContains(t, err, "choose another")
 	}
 	_, err = u.Invite(User{Name: "late", Expires: time.Now().Add(-time.Second)})
 	require.NoError(t, err)
@@ -31,8 +31,8 @@ func TestUsers(t *testing.T) {
 	text, err := os.ReadFile(u.file)
 	require.NoError(t, err)
 	require.NotContains(t, string(text), first)
-	require.ErrorContains(t, u.Revoke("web2"), "there are admin, web1, late")
-	require.ErrorContains(t, u.Revoke(Owner), "would have no owner")
+	require.ErrorContains(t, u.Revoke("web2"), "the users are admin, web1, late")
+	require.ErrorContains(t, u.Revoke(Owner), "the owner cannot be revoked")
 	require.NoError(t, u.Revoke("web1"))
 	second, err := u.Invite(User{Name: "web1"})
 	require.NoError(t, err)

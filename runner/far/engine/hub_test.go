@@ -68,12 +68,12 @@ func TestHub(t *testing.T) {
 	_, err := openHub(served(dir, "127.0.0.1:0"))
 	require.ErrorContains(t, err, "another crew engine serve uses "+dir)
 	_, err = openHub(served(t.TempDir(), h.server.Addr().String()))
-	require.ErrorContains(t, err, "address already in use: end what listens there")
+	require.ErrorContains(t, err, "address already in use: stop the program that listens there")
 	_, err = openHub(served(t.TempDir(), "192.0.2.1:0"))
-	require.ErrorContains(t, err, "it is none of this machine: write --listen 0.0.0.0 --host 192.0.2.1")
+	require.ErrorContains(t, err, "this machine does not have that address: write --listen 0.0.0.0 --host 192.0.2.1")
 	for _, listen := range []string{":x", "4222", "127.0.0.1:65536", "a:b:c"} {
 		_, err = openHub(served(t.TempDir(), listen))
-		require.ErrorContains(t, err, "is no address to listen at", listen)
+		require.ErrorContains(t, err, "is not an address to listen on", listen)
 	}
 
 	_, err = connect(h.url, nil)
@@ -179,11 +179,11 @@ func TestOwnCertificate(t *testing.T) {
 		require.ErrorContains(t, err, why)
 	}
 	c.Hosts = []string{"hub.example.com"}
-	fails("is not for --host hub.example.com")
+	fails("is not valid for --host hub.example.com")
 	c.Hosts, c.Key = nil, c.Cert
 	fails("read the certificate")
 	c.Cert, c.Key = certificate(t, "*.example.com")
-	fails("give --host NAME, by which clients find the hub")
+	fails("give --host NAME, the name by which clients reach the hub")
 	c.Hosts = []string{"hub.example.com"}
 	h, err = openHub(c)
 	require.NoError(t, err)

@@ -240,7 +240,7 @@ func TestNoRoom(t *testing.T) {
 			}()
 		})
 		r := b.run(1, func(s *wiring.Submission) { s.Plan.Show, s.Store = task.ShowBlocks, spool.New(0, "/nowhere") })
-		require.ErrorContains(t, r.wait().Err, "its output is cut: keep output in /nowhere")
+		require.ErrorContains(t, r.wait().Err, "its output is incomplete: keep output in /nowhere")
 		require.False(t, r.results[1].Final, "it can run again")
 	})
 }

@@ -63,7 +63,7 @@ func (o *Outbox) progress(since time.Duration) (heard int64, text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.count > 0 {
-		text = fmt.Sprintf("waiting for an answer to %s for %v: the connection is slow, or the other side stands still", task.Count(int64(o.count), "message"), since)
+		text = fmt.Sprintf("waiting for an answer to %s for %v: the connection is slow, or the other side does not respond", task.Count(int64(o.count), "message"), since)
 	}
 	return heard, text
 }

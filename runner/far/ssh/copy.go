@@ -82,7 +82,7 @@ func openProgram(platform string) (*program, error) {
 	path, err := kernel.OwnPath()
 	if platform != "" {
 		if path, err = programPath(platform); err != nil {
-			err = fmt.Errorf("crew runs on %s here, and that is %s: %w", own, task.Printable(platform), err)
+			err = fmt.Errorf("crew runs on %s here, but the host is %s: %w", own, task.Printable(platform), err)
 		}
 	}
 	if err != nil {

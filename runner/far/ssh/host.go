@@ -70,7 +70,7 @@ func (h *host) setStage(s stage) bool {
 	leaving := h.leaving
 	h.all.mu.Unlock()
 	if back {
-		h.notice("it is there now")
+		h.notice("connected")
 	}
 	return !leaving
 }
@@ -100,7 +100,7 @@ func (h *host) run(ctx context.Context) {
 		case leaving || ctx.Err() != nil:
 			return
 		case err == nil:
-			h.notice("its worker has ended: it is not started again")
+			h.notice("its worker has ended and is not restarted")
 			<-ctx.Done()
 			return
 		case news:
@@ -214,10 +214,10 @@ func (h *host) bridge(stdin io.WriteCloser, stdout *bufio.Reader, up func() bool
 type stage string
 
 const (
-	starting stage = "no worker starts there (%s): trying again"
+	starting stage = "cannot start a worker there (%s): trying again"
 	copying  stage = "cannot copy " + programName + " there (%s): trying again"
 	running  stage = programName + " does not run there (%s): trying again; built with CGO_ENABLED=0, it needs no C library"
-	working  stage = "its worker is gone (%s): starting it again"
+	working  stage = "lost its worker (%s): restarting it"
 )
 
 // explain returns why a worker is gone, or nil if it ended by itself. ended is the state of its

@@ -68,7 +68,7 @@ func (h *host) install(cmd *exec.Cmd, stdin io.Writer, stdout *bufio.Reader) (er
 	timer := time.AfterFunc(answerTime, func() { _ = cmd.Process.Kill() })
 	defer func() {
 		if h.stage == starting && !timer.Stop() {
-			err = fmt.Errorf("its shell has not answered within %v: trying again", answerTime)
+			err = fmt.Errorf("its shell did not answer within %v: trying again", answerTime)
 		}
 		if err != nil {
 			_ = cmd.Process.Kill()

@@ -41,7 +41,7 @@ func TestSet(t *testing.T) {
 	second, args := worker()
 	require.Equal(t, "a", args)
 	require.NoError(t, second.Close())
-	says("its worker has ended: it is not started again")
+	says("its worker has ended and is not restarted")
 	require.NoError(t, p.Set(nil))
 	says("leaves")
 	require.NoError(t, p.Set([]Host{b}))

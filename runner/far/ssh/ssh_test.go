@@ -173,12 +173,12 @@ func TestHostsUnfit(t *testing.T) {
 	require.NoError(t, err)
 	machine, arch := otherMachine(program, 1)
 	for _, c := range []struct{ name, text, want string }{
-		{".cache/crew", "", "web1: no worker starts there (mkdir: "},
+		{".cache/crew", "", "web1: cannot start a worker there (mkdir: "},
 		{".cache/crew/" + program.hash + "/" + programName, "echo no such library >&2; exit 1", "web1: crew-engine does not run there (no such library): trying again; "},
-		{"bin/uname", "echo Linux sparc64", "web1: crew runs on " + program.platform + " here, and that is Linux sparc64: install crew there "},
-		{"bin/uname", "echo FreeBSD arm64", "web1: crew runs on " + program.platform + " here, and that is FreeBSD arm64: put the crew-engine for it here as " + filepath.Dir(self) + "/crew-engine-freebsd-arm64, or "},
-		{"bin/uname", "echo AIX 00F6", "web1: crew runs on " + program.platform + " here, and that is AIX 00F6: install crew there "},
-		{"bin/uname", "echo Linux " + machine, "web1: crew runs on " + program.platform + " here, and that is Linux " + machine + ": put the crew-engine for it here as " + filepath.Dir(self) + "/crew-engine-linux-" + arch + ", or "},
+		{"bin/uname", "echo Linux sparc64", "web1: crew runs on " + program.platform + " here, but the host is Linux sparc64: install crew there "},
+		{"bin/uname", "echo FreeBSD arm64", "web1: crew runs on " + program.platform + " here, but the host is FreeBSD arm64: put the crew-engine for it here as " + filepath.Dir(self) + "/crew-engine-freebsd-arm64, or "},
+		{"bin/uname", "echo AIX 00F6", "web1: crew runs on " + program.platform + " here, but the host is AIX 00F6: install crew there "},
+		{"bin/uname", "echo Linux " + machine, "web1: crew runs on " + program.platform + " here, but the host is Linux " + machine + ": put the crew-engine for it here as " + filepath.Dir(self) + "/crew-engine-linux-" + arch + ", or "},
 	} {
 		file := filepath.Join(s.Home, c.name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
@@ -209,8 +209,8 @@ func TestAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, second.Close())
 	crewtest.Until(t, func() bool { return strings.Contains(said.String(), "ended") }, "the end of the worker: %s", said)
-	require.Equal(t, "this machine: its worker is gone (signal: killed): starting it again\nthis machine: it is there now\n"+
-		"this machine: its worker has ended: it is not started again\n", said.String())
+	require.Equal(t, "this machine: lost its worker (signal: killed): restarting it\nthis machine: connected\n"+
+		"this machine: its worker has ended and is not restarted\n", said.String())
 	require.Equal(t, []string{"hosts that were lost: this machine"}, p.Missing())
 }
 
@@ -302,8 +302,8 @@ func TestWhyAWorkerIsGone(t *testing.T) {
 		_ = cmd.Run()
 		return cmd.ProcessState
 	}
-	require.EqualError(t, h.explain(end("kill -9 $$"), "welcome"), "its worker is gone (signal: killed): starting it again")
-	require.EqualError(t, h.explain(end("exit 3"), "no space"), "its worker is gone (no space): starting it again")
+	require.EqualError(t, h.explain(end("kill -9 $$"), "welcome"), "lost its worker (signal: killed): restarting it")
+	require.EqualError(t, h.explain(end("exit 3"), "no space"), "lost its worker (no space): restarting it")
 }
 
 // A line may arrive in parts.

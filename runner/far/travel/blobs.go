@@ -19,7 +19,7 @@ import (
 )
 
 // ErrNone is returned for a blob that its owner does not have, or whose owner is gone.
-var ErrNone = errors.New("it is not there any more")
+var ErrNone = errors.New("it is no longer available")
 
 const (
 	flushWait   = 5 * time.Second

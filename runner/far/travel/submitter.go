@@ -153,7 +153,7 @@ func (c *Submitter) fetch(ctx context.Context, user string, t *task.Task, f *tas
 		i := slices.IndexFunc(returned, func(r File) bool { return r.Path == path && r.Made == made })
 		if i < 0 {
 			if !made && f.Outcome == task.OK {
-				c.notice(fmt.Sprintf("task %d has left no file %s on %s: nothing is returned", t.ID, task.Printable(path), f.Host))
+				c.notice(fmt.Sprintf("task %d left no file %s on %s: nothing to return", t.ID, task.Printable(path), f.Host))
 			}
 			continue
 		}

@@ -36,7 +36,7 @@ type File struct {
 }
 
 // ErrChanged is returned if the content of a file is not what its owner announced.
-var ErrChanged = errors.New("it was changed while it was needed")
+var ErrChanged = errors.New("it was changed during the run")
 
 // fetch writes a file of a user to path, either completely or not at all. path is absolute or relative
 // to dir; symbolic links cannot lead out of dir.
@@ -86,7 +86,7 @@ func splitDot(path string) (dir, rest string) {
 // checkLocal returns an error if a path is relative and leads out of the working directory.
 func checkLocal(path string) error {
 	if !filepath.IsAbs(path) && !filepath.IsLocal(path) || strings.ContainsRune(path, 0) {
-		return fmt.Errorf("%q is no file below the working directory: give it an absolute path", path)
+		return fmt.Errorf("%q is not below the working directory: give it an absolute path", path)
 	}
 	return nil
 }

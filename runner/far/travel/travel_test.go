@@ -129,7 +129,7 @@ func TestFilesTravel(t *testing.T) {
 	info, err := os.Stat("out/a")
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
-	require.Equal(t, "task 2 has left no file out/b on web1: nothing is returned\n", v.said.String())
+	require.Equal(t, "task 2 left no file out/b on web1: nothing to return\n", v.said.String())
 	require.Equal(t, fixed, v.s[0].Count())
 	require.Zero(t, v.s[1].Count())
 	left, err := os.ReadDir(v.there)
@@ -232,7 +232,7 @@ func TestFilesRefused(t *testing.T) {
 		}
 		require.NoError(t, err)
 		require.NoFileExists(t, c.Name)
-		require.Contains(t, v.said.String(), "task 2 has left no file "+c.Name+" on web1")
+		require.Contains(t, v.said.String(), "task 2 left no file "+c.Name+" on web1")
 	}
 	require.Zero(t, v.s[0].Count()+v.s[1].Count())
 	_, err := NewSubmitter(v.s[0], Files{Base: []string{"base", "missing"}}, nil)

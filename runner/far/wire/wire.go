@@ -12,7 +12,7 @@ import (
 )
 
 // ErrGarbage is returned by Decode for malformed input.
-var ErrGarbage = errors.New("not a message of crew's")
+var ErrGarbage = errors.New("not a crew message")
 
 var (
 	encoding, _ = cbor.EncOptions{Time: cbor.TimeRFC3339NanoUTC}.EncMode()

@@ -252,7 +252,7 @@ type AtomicFile struct {
 // the file, except for an *Error.
 func CreateAtomic(path string) (*AtomicFile, error) {
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-		return nil, errors.New("not a regular file: name one that can be replaced as a whole")
+		return nil, errors.New("not a regular file: name a file that can be replaced")
 	}
 	target, err := Resolve(path)
 	var f *os.File
