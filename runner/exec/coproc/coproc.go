@@ -49,7 +49,7 @@ type Workers struct {
 	Config // as given to New
 	pins   kernel.Pins
 
-	failures atomic.Int32 // number of successive workers that ended before they read a record
+	failures atomic.Int32 // number of successive workers, of all slots, that ended before they read a record
 	notices  atomic.Int32
 	short    atomic.Int32 // number of loops that cannot start a worker because others hold the resources
 	hinted   atomic.Bool  // the user has been told about workers that may not flush

@@ -144,7 +144,6 @@ func (l *loop) serve(swap task.Swap) {
 	}
 }
 
-// addAttempt adds an attempt.
 func (l *loop) addAttempt(a task.Attempt) {
 	if len(l.spareAttempts) == 0 {
 		l.spareAttempts = make([]openAttempt, attemptsAtOnce)
@@ -155,7 +154,6 @@ func (l *loop) addAttempt(a task.Attempt) {
 	l.attempts = append(l.attempts, f)
 }
 
-// removeAttempt removes the attempt with index i.
 func (l *loop) removeAttempt(i int) {
 	if i == 0 { // do not move the others
 		l.attempts[0] = nil
@@ -165,7 +163,6 @@ func (l *loop) removeAttempt(i int) {
 	l.attempts = slices.Delete(l.attempts, i, i+1)
 }
 
-// handleEndRequests carries out requests.
 func (l *loop) handleEndRequests(requests []endRequest) {
 	for _, o := range requests {
 		if o.id == 0 && l.w != nil {

@@ -20,7 +20,7 @@ const (
 	lingerKilled     = 100 * time.Millisecond // how long to read after these processes have been killed
 
 	pipeSize   = 64 << 10 // capacity of a new pipe
-	splicePipe = 1 << 20  // capacity of a pipe that a file is spliced to: this saves an eighth of the time. Copies would not fit into the processor's cache
+	splicePipe = 1 << 20  // capacity of a pipe that a file is spliced to: this saves an eighth of the time; with copies, it would exceed the processor's cache
 )
 
 // stream is one of the two outputs of a task.

@@ -108,7 +108,6 @@ func watchOver(crew int, fds []int, dir string) {
 	}
 }
 
-// addListed adds the groups in table.
 func (k *kin) addListed(table []int32) {
 	for row := range table {
 		if id := atomic.LoadInt32(&table[row]); id != 0 {

@@ -19,7 +19,7 @@ import (
 // process group and their descendants in any group. timeout(1), for example, makes a group of
 // its own, and so do shells for their jobs with set -m.
 //
-// The system only tells the parent of a process, and an orphan has a different one. So kin looks for
+// The system only records the parent of a process, and an orphan gets a new parent. So kin looks for
 // the processes before it ends any of them, and remembers the groups that they lead. It recognizes an
 // orphan that is in none of these groups by its environment. If such an orphan has also made a session of
 // its own, it counts as a daemon and is left alone.
@@ -257,7 +257,6 @@ func (p *process) killLocked() {
 	p.daemons = processNames(daemons)
 }
 
-// processNames returns the names of all.
 func processNames(all []kernel.Process) (names []string) {
 	for _, p := range all {
 		names = append(names, p.Name)

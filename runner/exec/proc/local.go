@@ -106,7 +106,7 @@ func New(cfg Config) (*Local, error) {
 // Tell sets a function that is called when the process of an attempt has started. See runner.Executor.
 func (l *Local) Tell(began func(task.Attempt)) { l.onStarted = began }
 
-// notice shows a message. It does not wait, since the caller may block until the message is read.
+// notice shows a message. It does not wait, since showing a message may block.
 func (l *Local) notice(text string) {
 	if l.Notice != nil {
 		go l.Notice(text)

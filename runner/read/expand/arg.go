@@ -60,7 +60,8 @@ func argOf(w *syntax.Word) arg {
 	return a
 }
 
-// escapes matches a backslash and the character that it escapes. In double quotes it escapes fewer.
+// escapes matches a backslash and the character that it escapes. escapesInQuotes is for text in double
+// quotes, where a backslash escapes only some characters.
 var (
 	escapes         = lazily(`(?s)\\(.)`)
 	escapesInQuotes = lazily("\\\\([$`\"\\\\])")

@@ -125,7 +125,8 @@ func (c *compiler) nestScript(f *syntax.File) error {
 	return nil
 }
 
-// replaceNested replaces the span at of f, the script text, as nestScript describes.
+// replaceNested does the work of nestScript for the script sc, which has the given text and the place at in
+// the source.
 func (c *compiler) replaceNested(f *syntax.File, sc inline, at span, text string) error {
 	inside := c.placeholders(at)
 	switch {

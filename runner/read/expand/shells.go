@@ -351,9 +351,9 @@ func (r runner) valueCount(option string) int {
 	return 0
 }
 
-// optionGuard returns the place of args[at] among the arguments of shells and of programs that
-// pass a script to a shell: how many words from args[at] on they may read as options, and
-// whether args[at] must stay one word because a second word would be a script.
+// optionGuard returns how many words, from args[at] on, may be read as options by a shell or by a program
+// that passes a script to a shell. It also returns whether args[at] must stay one word because a second
+// word would be a script.
 func optionGuard(args []arg, at int) (guard int, joined bool) {
 	if notWrappers.has(args[0].text) {
 		return 0, false

@@ -44,7 +44,7 @@ func (t *Tasks) nextBatch(number func() uint64) (*task.Task, error) {
 }
 
 // countFitting returns how many records of the queue go into the next command: as many as the
-// limits allow, but at most most. It tries larger and larger numbers, and then searches between the
+// limits allow, up to most. It tries larger and larger numbers, and then searches between the
 // largest that fits and the smallest that does not. It reads more records into the queue as needed.
 // An error means that there is no record because the input has ended.
 func (t *Tasks) countFitting(most int) (n int, err error) {

@@ -4,7 +4,7 @@ import "bytes"
 
 // content is a file or a stream that is cut into blocks. Offsets must not precede the next block.
 type content interface {
-	// at returns bytes from an offset on: at least n, unless the content ends before. They are
+	// bytesAt returns bytes from an offset on: at least n, unless the content ends before. They are
 	// valid until the next call.
 	bytesAt(off int64, n int) ([]byte, error)
 	// endOf returns an offset up to which the content is known to reach. It is greater than off

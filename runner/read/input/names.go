@@ -15,8 +15,8 @@ type Names struct {
 	tasks map[uint64]uint64 // number of each task by the hash of its name
 }
 
-// Define gives a name to the task with a number, which must not be 0, unless another task has the
-// name. It returns the number of the task that now has it.
+// Define gives name to the task with the given number, which must not be 0, unless another task has the
+// name. It returns the number of the task that has the name now.
 func (n *Names) Define(name string, number uint64) uint64 {
 	if n.tasks == nil {
 		n.seed, n.tasks = maphash.MakeSeed(), map[uint64]uint64{}

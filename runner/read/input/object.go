@@ -152,7 +152,7 @@ func parseScalars(v json.RawMessage) ([]string, error) {
 	return list, nil
 }
 
-// parseList parses an array of scalars, or a single value with one.
+// parseList parses an array of scalars, or a single value by calling one.
 func parseList(one func(json.RawMessage) (string, error), v json.RawMessage) ([]string, error) {
 	if v[0] == '[' {
 		return parseScalars(v)

@@ -154,7 +154,6 @@ func (r *Reader) read(rec *Record) error {
 	return r.err
 }
 
-// firstSource returns the first source.
 func (r *Reader) firstSource() *stream { return r.axes[0].parts[0] }
 
 // single reports whether there is only one source.

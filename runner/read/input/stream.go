@@ -260,7 +260,7 @@ func Count(cfg Config, tc TasksConfig, stop *atomic.Bool) (n int64, ok bool) {
 	if tc.Share != nil || tc.Limits.batches() {
 		t, id := NewTasks(r, tc), uint64(0)
 		return countUntilEOF(stop, func() error {
-			if !tc.Objects { // tasks of Objects keep the name 0, so that their names are not stored
+			if !tc.Objects { // without numbers, the names of objects are not stored
 				id++
 			}
 			_, err := t.Next(func() uint64 { return id })
