@@ -23,8 +23,14 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 		}
 	case task.StopReading:
 		c.stopReading()
-	case task.Resize, task.Grow, task.Join, task.Leave:
-		return c.changeSlots(cmd)
+	case task.Resize:
+		reply.Err = c.resize(cmd.N)
+	case task.Grow:
+		reply.Err = c.resize(cmd.N + len(c.pool.ownSlots()))
+	case task.Join:
+		reply.Slots = c.pool.join(cmd.Slot, c.stock(cmd.Slot.Offers), max(cmd.N, 1))
+	case task.Leave:
+		reply.Err = c.leave(cmd.N)
 	case task.Pause:
 		c.queue.paused = true
 	case task.Resume:
@@ -61,32 +67,25 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	return reply
 }
 
-// changeSlots carries out a Resize, Grow, Join or Leave.
-func (c *Core) changeSlots(cmd task.Command) (reply task.Reply) {
-	switch cmd.Op {
-	case task.Resize, task.Grow:
-		n := cmd.N
-		if cmd.Op == task.Grow {
-			n += len(c.pool.ownSlots())
-		}
-		if c.cfg.Pool.Remote {
-			reply.Err = errors.New("its workers are on other machines: start or end crew worker there")
-		} else {
-			c.pool.resize(n, c.cfg.Pool.Window)
-		}
-	case task.Join:
-		reply.Slots = c.pool.join(cmd.Slot, c.stock(cmd.Slot.Offers), max(cmd.N, 1))
-	case task.Leave:
-		if cmd.N < 0 || cmd.N >= len(c.pool.slots) || c.pool.slots[cmd.N].current == nil {
-			reply.Err = fmt.Errorf("there is no worker %d", cmd.N)
-			break
-		}
-		c.pool.leave(cmd.N)
-		for _, e := range c.pool.slots[cmd.N].attempts {
-			c.recallOne(e)
-		}
+// resize sets the number of slots of this machine.
+func (c *Core) resize(n int) error {
+	if c.cfg.Pool.Remote {
+		return errors.New("its workers are on other machines: start or end crew worker there")
 	}
-	return reply
+	c.pool.resize(n, c.cfg.Pool.Window)
+	return nil
+}
+
+// leave removes a slot, and asks for the attempts back that wait there.
+func (c *Core) leave(slot int) error {
+	if slot < 0 || slot >= len(c.pool.slots) || c.pool.slots[slot].current == nil {
+		return fmt.Errorf("there is no worker %d", slot)
+	}
+	c.pool.leave(slot)
+	for _, e := range c.pool.slots[slot].attempts {
+		c.recallOne(e)
+	}
+	return nil
 }
 
 // addTasks admits the tasks of cmd, if there is room for them. Their IDs come from Number or from

@@ -62,16 +62,16 @@ func (c *Core) mayRetry(id uint64) error {
 // order. One pass is enough, since tasks come after tasks with lower IDs only.
 func (c *Core) withFollowers(chosen map[uint64]bool) []uint64 {
 	q := &c.queue
-	if q.succeeded != nil && len(chosen) > 0 {
+	if len(chosen) > 0 {
 		for _, id := range slices.Sorted(maps.Keys(q.failed.tasks)) {
 			was := q.failed.tasks[id]
-			named := func(id uint64) bool { return chosen[id] }
 			failed := func(id uint64) bool {
 				latest := q.failed.latestRun(id)
 				return !chosen[id] && c.entries[latest] == nil && !q.succeeded.Has(latest)
 			}
 			after := was.task.Terms().After
-			if was.outcome == task.NotRun && was.rerunAs == 0 && slices.ContainsFunc(after, named) && !slices.ContainsFunc(after, failed) {
+			follows := slices.ContainsFunc(after, func(id uint64) bool { return chosen[id] })
+			if follows && was.outcome == task.NotRun && was.rerunAs == 0 && !slices.ContainsFunc(after, failed) {
 				chosen[id] = true
 			}
 		}
