@@ -61,6 +61,7 @@ type run struct {
 	running, peak int      // attempts
 	used          Rows     // rows of attempts that have no started line
 	detailed      bool     // the source records more than the ends of attempts
+	allRead       bool     // the input ended
 	final         bool     // the run reads no more tasks
 	stuck         *Blocked // since when and why nothing starts; nil if tasks start
 }
@@ -129,11 +130,13 @@ func (f *Fold) Add(l *Line) {
 		}
 	case "resized":
 		r.Workers = max(r.Workers, l.Workers)
-	case "input-end", "draining", "stopping":
-		r.final = true
+	case "input-end":
+		r.final, r.allRead = true, true
+	case "draining", "stopping":
+		r.final, r.Stopped = true, cmp.Or(r.Stopped, strings.Clone(l.Text), l.Name)
 	case Over:
 		r.unblock(f, l.At)
-		r.Ended = true
+		r.Ended, r.Complete = true, r.allRead && r.Stopped == ""
 	}
 	f.curves.wait(len(f.waits), l.At)
 }

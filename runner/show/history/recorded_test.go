@@ -98,6 +98,9 @@ func lineOf(t *testing.T, text string) *Line {
 	default:
 		l := said(name, at)
 		l.Workers = int(to)
+		if name == "draining" {
+			l.Text = words[2]
+		}
 		if words[2] != "" && name == "blocked" {
 			l.Blocking = &task.Blocking{By: task.Cause(words[2]), Shown: strings.TrimSpace(strings.Join(words[3:], " "))}
 		}

@@ -43,9 +43,11 @@ type Run struct {
 	Source     string // the file or directory, as the user named it
 	Command    string // "" if unknown
 	Start, End time.Time
-	Ended      bool // it ended by itself, as far as the source records that
-	Workers    int  // most workers at once; 0 if unknown
-	Figures         // of all tasks that ended in it, including tasks that a later run repeated
+	Ended      bool   // it ended by itself, as far as the source records that
+	Complete   bool   // it ended after all of its input; false if the source does not record that
+	Stopped    string // why it stopped before the end of its input; "" if it did not, or if unknown
+	Workers    int    // most workers at once; 0 if unknown
+	Figures           // of all tasks that ended in it, including tasks that a later run repeated
 }
 
 // Figures are statistics of tasks. Times cover the last attempt of each task that ran.
