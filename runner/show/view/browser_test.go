@@ -167,7 +167,8 @@ func (b *browser) size(width int, dark bool) {
 
 // key presses a key.
 func (b *browser) key(name string) {
+	codes, texts := map[string]int{"Enter": 13, "Escape": 27}, map[string]string{"Enter": "\r"}
 	for _, kind := range []string{"keyDown", "keyUp"} {
-		b.call("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": name}, nil)
+		b.call("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": name, "windowsVirtualKeyCode": codes[name], "text": texts[name]}, nil)
 	}
 }

@@ -1,9 +1,9 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"html/template"
+	"slices"
 	"time"
 
 	"crew/runner/decide/task"
@@ -13,24 +13,46 @@ import (
 // The charts are SVG with coordinates in the units of their data: the view box scales them, so they
 // need no script.
 
-// outcome is a segment of the bar of outcomes: N tasks, drawn after Before others.
+// outcome is a segment of a bar: N tasks. X and Width are in percent of the bar.
 type outcome struct {
 	Name, Kind string
-	N, Before  int64
+	N          int64
+	X, Width   float64
+}
+
+// leastWidth is the width of the narrowest segment, in percent: a few pixels on a phone, so that a
+// single failure of many tasks is visible.
+const leastWidth = 1
+
+// segments removes empty segments and sets the places and widths of the others.
+func segments(all []outcome) []outcome {
+	all = slices.DeleteFunc(all, func(o outcome) bool { return o.N == 0 })
+	total, sum, x := int64(0), 0.0, 0.0
+	for _, o := range all {
+		total += o.N
+	}
+	for i := range all {
+		all[i].Width = max(leastWidth, 100*float64(all[i].N)/float64(total))
+		sum += all[i].Width
+	}
+	for i := range all {
+		all[i].Width *= 100 / sum
+		all[i].X = x
+		x += all[i].Width
+	}
+	return all
 }
 
 // outcomes returns the outcomes that occurred, failures last.
 func outcomes(r *history.Report) (all []outcome) {
-	before := int64(0)
 	for _, failed := range []bool{false, true} {
 		for o, n := range r.Outcomes {
 			if o := task.Outcome(o); n > 0 && o.Failed() == failed {
-				all = append(all, outcome{o.String(), kind(o), n, before})
-				before += n
+				all = append(all, outcome{Name: o.String(), Kind: kind(o), N: n})
 			}
 		}
 	}
-	return all
+	return segments(all)
 }
 
 // bars is a histogram.
@@ -66,7 +88,7 @@ func spark(name string, runs []history.Figures, of func(history.Figures) float64
 			points, most = points+last, max(most, of(f))
 		}
 	}
-	if most = cmp.Or(most, 1); points == "" {
+	if points == "" || most == 0 { // a red line of zeros would look like an alarm
 		return ""
 	}
 	return template.HTML(fmt.Sprintf( //nolint:gosec // numbers, and names of our own
@@ -74,8 +96,16 @@ func spark(name string, runs []history.Figures, of func(history.Figures) float64
 		name, most, max(1, len(runs)-1), points, last))
 }
 
-// sparks returns sparklines of the mean and the failures over the runs.
-func sparks(runs []history.Figures) [2]template.HTML {
+// sparks returns sparklines of the mean and the failures over the runs that have tasks, or "" if these are
+// fewer than leastSamples.
+func sparks(runs []history.Figures) (lines [2]template.HTML) {
+	ran := 0
+	for _, f := range runs {
+		ran += int(min(f.Tasks, 1))
+	}
+	if ran < leastSamples {
+		return lines
+	}
 	return [2]template.HTML{
 		spark("mean", runs, func(f history.Figures) float64 { return f.Mean.Seconds() }),
 		spark("failures", runs, func(f history.Figures) float64 { return float64(f.Failed) }),
@@ -88,10 +118,10 @@ func parallelism(r *history.Report) string {
 	for _, run := range r.Runs {
 		wall += max(0, run.End.Sub(run.Start))
 	}
-	if wall == 0 || r.Total.Time == 0 {
+	if wall == 0 || r.Total.Time*20 < wall {
 		return ""
 	}
-	return fmt.Sprintf("%.1f at once", r.Total.Time.Seconds()/wall.Seconds())
+	return fmt.Sprintf("%.1f tasks at once", r.Total.Time.Seconds()/wall.Seconds())
 }
 
 // percent returns d in percent of most.

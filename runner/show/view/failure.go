@@ -45,3 +45,26 @@ func isIncomplete(r *history.Report, live string) bool {
 	rest := r.Keys.Rest + r.Commands.Rest + r.Hosts.Rest
 	return r.Attempts.More+r.Failed.More+r.Flaky.More+r.Missed+rest > 0 || len(r.Runs) > mostRuns || live == "" && unknownOutputs(r) > 0
 }
+
+// mostOpen is the number of failures up to which a report shows all of their outputs at first.
+const mostOpen = 3
+
+// failure is a failed task on a page. Open ones show their output at first.
+type failure struct {
+	history.Ended
+	Open bool
+}
+
+// failures returns the failed tasks to list: on a live page the latest first, with the output of the
+// latest, otherwise in their order, with all outputs if there are only few.
+func failures(r *history.Report, live string) (all []failure) {
+	n := len(r.Failed.List)
+	for i := range r.Failed.List {
+		if live != "" {
+			all = append(all, failure{r.Failed.List[n-1-i], i == 0})
+		} else {
+			all = append(all, failure{r.Failed.List[i], n <= mostOpen})
+		}
+	}
+	return all
+}

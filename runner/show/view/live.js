@@ -1,7 +1,7 @@
 // The live page: what happens in the run comes as events, and what the user wants goes back.
 
 const limit = 150_000; // attempts; beyond that the page is loaded again, with a sample of them
-const L = {url: "", run: 0, known: new Map(), names: new Map(), lanes: new Map(), last: [], skew: 0, over: false, stale: false, changed: false, ticks: 0, log: null, told: Infinity, events: null};
+const L = {url: "", run: 0, known: new Map(), names: new Map(), lanes: new Map(), last: [], skew: 0, over: false, stale: false, changed: false, ticks: 0, log: null, told: Infinity, events: null, dirty: false, fresh: 0, toggled: new Set(), rows: new Map()};
 const isSame = (task, attempt) => task + " " + attempt;
 const millis = time => Date.parse(time) - D.base;
 const present = () => Date.now() + L.skew - D.base;
@@ -54,12 +54,15 @@ const listenTo = events => {
 	events.addEventListener("over", e => {
 		events.close();
 		L.over = present();
-		$("state").textContent = JSON.parse(e.data || "null") || "ended";
+		showState(JSON.parse(e.data || "null") || "ended");
 		complain("");
 		say("The run is over. This page stays as it is.");
-		for (const b of $("live").querySelectorAll("button, input")) b.disabled = b.id !== "close";
-		$("running").replaceChildren();
+		$("sure").close();
+		for (const b of $("live").querySelectorAll("button, input")) b.disabled = true;
+		running([]);
+		for (const id of ["waits", "by-key", "run-now"]) $(id).hidden = id !== "run-now" || $("log").hidden;
 		refresh();
+		freshen();
 	});
 };
 
@@ -120,13 +123,13 @@ const line = l => {
 		attempt(l);
 		break;
 	case "retried": case "finished": {
-		const i = attempt(l), ended = A.outcome[i] > 0;
+		const i = attempt(l);
 		A.outcome[i] = Math.max(0, D.kinds.findIndex(k => k[0] === l.outcome));
 		A.took[i] = (l.duration ?? 0) * 1000;
 		A.final[i] = l.event === "finished" ? 1 : 0;
 		A.code[i] = l.exit ?? l.signal ?? 0;
 		if (l.start) A.start[i] = millis(l.start);
-		if (A.final[i] && bad(i) && !ended) fail(i, l);
+		L.dirty = true;
 		break;
 	}
 	case "blocked": {
@@ -150,26 +153,52 @@ const line = l => {
 	}
 	L.changed = true;
 };
-const mostFailed = 1000;
-const fail = (i, l) => {
-	if (!$("failed")) return;
-	const id = `f${L.run}-${l.task}`;
-	$(id)?.remove();
-	$("failed").prepend(failure({id, task: l.task, kind: kindOf(i), verdict: outcomeOf(i) + " after " + span(A.took[i]), command: D.names[A.command[i]],
-		about: [D.names[A.key[i]] && "key " + D.names[A.key[i]], placeOf(i), "began " + clock(A.start[i]), l.error && bytes(l.error)].filter(Boolean), note: ""}));
-	if ($("failed").childElementCount > mostFailed) $("failed").lastChild.remove();
+
+// freshen asks for the parts that the server renders: the failures with their output, and the tables.
+const freshen = async () => {
+	const began = performance.now();
+	[L.dirty, L.fresh] = [false, Infinity];
+	try {
+		const answer = await fetch(L.url + "parts");
+		if (answer.ok) replaceParts(new DOMParser().parseFromString(await answer.text(), "text/html"));
+	} catch {
+		L.dirty = true; // the stream of events tells that the connection is lost
+	}
+	L.fresh = performance.now() + Math.max(2000, 20 * (performance.now() - began));
+};
+// replaceParts keeps what the user has opened. A part with the focus stays as it is until that has left.
+const replaceParts = parts => {
+	for (const id of ["p-failed", "p-tables"]) {
+		const old = $(id), part = parts.getElementById(id);
+		if (!part || old.innerHTML === part.innerHTML) continue;
+		if (old.contains(document.activeElement)) {
+			L.dirty = true;
+			continue;
+		}
+		for (const d of part.querySelectorAll("details[id]")) if (L.toggled.has(d.id)) d.open = $(d.id)?.open ?? d.open;
+		const whole = new Set([...old.querySelectorAll("table[data-all]")].map(t => t.parentElement.getAttribute("aria-labelledby")));
+		old.replaceWith(part);
+		for (const t of part.querySelectorAll("table.long")) {
+			shorten(t);
+			if (whole.has(t.parentElement.getAttribute("aria-labelledby"))) t.parentElement.parentElement.querySelector(".all")?.click();
+		}
+	}
+	showFailures();
+	offers();
 };
 // offer adds to a failure that is opened what can be done about it.
-const offer = e => {
-	const [run, task] = e.target.id.slice(1).split("-").map(Number);
-	if (run !== L.run || L.over || e.target.querySelector(".tools")) return;
-	e.target.append(el("p", {className: "tools"}, button("Output", () => log(task)), button("Retry", () => ask({op: "retry", tasks: [task]}))));
+const offer = f => {
+	const [run, task] = f.id.slice(1).split("-").map(Number);
+	if (run !== L.run || L.over || f.querySelector(".tools")) return;
+	f.append(el("p", {className: "tools"}, button("Output", () => log(task)), button("Retry", () => ask({op: "retry", tasks: [task]}))));
 };
+
+const offers = () => document.querySelectorAll(".failure[open]").forEach(offer);
 
 // refresh shows what has come since the last time.
 const refresh = () => {
 	if (A.task.length > limit) again();
-	if (!L.over && performance.now() - L.told > 10_000) $("state").textContent = "no answer";
+	if (!L.over && performance.now() - L.told > 10_000) showState("no answer");
 	const end = T.end, following = T.to >= end;
 	if (L.stale && T.run === L.run) {
 		const {from, to} = T;
@@ -181,40 +210,56 @@ const refresh = () => {
 	else if (following) show(T.from + T.end - end, T.to + T.end - end);
 	else draw();
 	if (L.changed) legend();
+	if (L.changed && !L.over) $("by-key").hidden &&= !A.key.some(key => key > 0);
 	if (L.changed && (A.task.length < 20_000 || ++L.ticks % 5 === 0) && !$("tasks").contains(document.activeElement)) search(S.query, true);
 	if (T.picked >= 0 && !A.outcome[T.picked] && !$("detail").contains(document.activeElement)) showDetail(T.picked);
+	if (L.dirty && performance.now() > L.fresh) freshen();
 	L.changed = false;
 };
 
+const states = {running: "run", done: "run", ended: "off", killed: "fail", "no answer": "lost"};
+const showState = state => Object.assign($("state"), {textContent: state, className: "state " + (states[state] ?? "slow")});
 const status = s => {
 	L.skew = Date.parse(s.at) - Date.now();
 	const ended = s.done + (s.dropped ?? 0);
-	$("state").textContent = s.state;
+	showState(s.state);
 	$("pause").textContent = s.state === "paused" ? "Resume" : "Pause";
 	$("workers").textContent = s.workers.length;
 	if (s.total > 0) Object.assign($("progress"), {max: s.total, value: ended});
 	else $("progress").removeAttribute("value");
 	const tiles = {Ended: count(ended) + (s.total ? " of " + count(s.total) : ""), Failed: count(s.failed), Running: count(s.running), Waiting: count(s.waiting),
 		Speed: s.rate >= 10 ? s.rate.toFixed(0) + "/s" : s.rate >= 0.1 ? s.rate.toFixed(1) + "/s" : (s.rate * 60).toFixed(1) + "/min",
-		Left: s.eta === null ? "–" : span(s.eta * 1000), Elapsed: span(s.elapsed * 1000)};
+		...s.retried ? {Retried: count(s.retried)} : {}, Left: s.eta === null ? "–" : span(s.eta * 1000), Elapsed: span(s.elapsed * 1000)};
 	$("now").replaceChildren(...Object.entries(tiles).map(([name, value]) => el("div", {className: name === "Failed" && s.failed ? "fail" : ""}, el("dt", {textContent: name}), el("dd", {textContent: value}))));
-	const why = [...s.blocking ? [s.blocking] : [], ...s.waits].map(b => visible(b.text)).filter(text => text !== s.state);
+	const why = [...s.blocking && s.blocking.by !== "workers" ? [s.blocking] : [], ...s.waits].map(b => visible(b.text)).filter(text => text !== s.state);
 	$("waits").replaceChildren(...[...new Set(why)].slice(0, 10).map(text => el("li", {textContent: text})));
 	running(s.tasks);
 	settle(s);
 };
 const mostRunning = 50;
+// running keeps the row of a task that still runs, so that its buttons keep the focus.
 const running = tasks => {
-	if ($("running").contains(document.activeElement)) return;
-	$("running").replaceChildren(...tasks.slice(0, mostRunning).map(t => el("tr", {},
-		el("td", {className: "n", textContent: t.task}), el("th", {scope: "row", className: "text", textContent: brief(bytes(t.command))}),
-		el("td", {className: "n", textContent: span((t.duration ?? 0) * 1000)}), el("td", {className: "least", textContent: where(bytes(t.host), t.worker)}),
-		el("td", {className: "n"}, el("span", {className: "tools"}, button("Output", () => log(t.task), {ariaLabel: "Output of task " + t.task}),
-			button("Cancel", () => ask({op: "cancel", tasks: [t.task]}), {className: "danger", ariaLabel: "Cancel task " + t.task}))))));
-	const box = $("h-running").nextElementSibling; // it does not shrink, or what is below would jump
-	box.style.minHeight = Math.max(parseFloat(box.style.minHeight) || 0, box.offsetHeight) + "px";
+	const shown = tasks.slice(0, mostRunning), body = $("running"), have = new Set(shown.map(t => t.task));
+	for (const [task, row] of L.rows) {
+		if (have.has(task)) continue;
+		row.remove();
+		L.rows.delete(task);
+	}
+	shown.forEach((t, i) => {
+		if (!L.rows.has(t.task)) L.rows.set(t.task, runningRow(t));
+		const row = L.rows.get(t.task);
+		if (body.rows[i] !== row) body.insertBefore(row, body.rows[i] ?? null);
+		row.cells[2].textContent = span(Math.floor(t.duration ?? 0) * 1000);
+		row.cells[3].textContent = where(bytes(t.host), t.worker);
+	});
 	$("crowd").textContent = tasks.length > mostRunning ? `and ${count(tasks.length - mostRunning)} more` : tasks.length ? "" : "Nothing runs.";
 };
+const runningRow = t => el("tr", {},
+	el("td", {className: "n", textContent: t.task}),
+	el("th", {scope: "row", className: "text"}, el("span", {textContent: [bytes(t.note) && `[${bytes(t.note)}]`, bytes(t.tag ?? t.apart), brief(bytes(t.command))].filter(Boolean).join("  ")})),
+	el("td", {className: "n"}), el("td", {className: "least"}),
+	el("td", {className: "n"}, el("span", {className: "tools"}, button("Output", () => log(t.task), {ariaLabel: "Output of task " + t.task}),
+		button("Cancel", () => cancel(t.task), {className: "danger", ariaLabel: "Cancel task " + t.task}))));
 // settle ends attempts that the run no longer has, should their ends not have come.
 const settle = s => {
 	const have = new Set(s.tasks.map(t => isSame(t.task, t.attempt ?? 0))), at = millis(s.at);
@@ -237,14 +282,28 @@ const ask = async request => {
 		complain("crew web does not answer: " + e.message);
 	}
 };
+// sure asks once before something is done that cannot be undone.
+const sure = (question, answer, then) => {
+	$("question").textContent = visible(question);
+	$("yes").textContent = answer;
+	$("yes").onclick = () => {
+		$("sure").close();
+		then();
+	};
+	$("no").onclick = () => $("sure").close();
+	$("sure").showModal();
+};
+const cancel = task => sure(`Cancel task ${task}?`, "Cancel the task", () => ask({op: "cancel", tasks: [task]}));
 const buttons = () => {
 	$("pause").onclick = () => ask({op: $("pause").textContent.toLowerCase()});
 	$("fewer").onclick = () => ask({op: "resize", n: -1, relative: true});
 	$("more").onclick = () => ask({op: "resize", n: 1, relative: true});
-	$("drain").onclick = () => confirm("Start nothing more, and end when what runs has ended?") && ask({op: "drain"});
-	$("stop").onclick = () => confirm("Stop the run, and all that runs in it?") && ask({op: "stop"});
-	$("cancel-key").onclick = () => $("key").value && confirm(`Cancel all tasks of the key ${$("key").value}?`) && ask({op: "cancel", key: $("key").value});
-	$("failed")?.addEventListener("toggle", offer, true);
+	$("drain").onclick = () => sure("Start no more tasks, and end the run when the running tasks have ended?", "Drain the run", () => ask({op: "drain"}));
+	$("stop").onclick = () => sure("Stop the run and all its running tasks?", "Stop the run", () => ask({op: "stop"}));
+	$("cancel-key").onclick = () => $("key").value && sure(`Cancel all tasks with the key ${$("key").value}?`, "Cancel the tasks", () => ask({op: "cancel", key: $("key").value}));
+	document.addEventListener("toggle", offers, true);
+	document.addEventListener("click", e => L.toggled.add(e.target.closest("summary")?.parentElement.id));
+	offers();
 	$("close").onclick = () => {
 		L.log?.abort();
 		$("log").hidden = true;
@@ -254,7 +313,7 @@ const tools = i => {
 	if (L.over || A.run[i] !== L.run) return [];
 	const task = A.task[i];
 	return [button("Output", () => log(task)), A.outcome[i] ? button("Retry", () => ask({op: "retry", tasks: [task]})) :
-		button("Cancel", () => ask({op: "cancel", tasks: [task]}), {className: "danger"})];
+		button("Cancel", () => cancel(task), {className: "danger"})];
 };
 
 // log shows what a task has written, and writes until it ends.

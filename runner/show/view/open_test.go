@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/decide/task"
 	"crew/runner/show/history"
+	"crew/runner/steer/control"
 )
 
 // TestBrowser opens all pages in one browser, because starting it takes a second or two.
@@ -31,6 +33,7 @@ func TestBrowser(t *testing.T) {
 	}
 	widths(t, b, write(page(t, made(600, 3), "")))
 	live(t, b)
+	index(t, b)
 	require.Nil(t, b.eval(`document.documentElement.dataset.canary`))
 	require.Empty(t, b.errors)
 }
@@ -121,6 +124,13 @@ func live(t *testing.T, b *browser) {
 			}
 		}
 	})
+	mux.HandleFunc("GET /x/{place}/parts", func(w http.ResponseWriter, _ *http.Request) {
+		now := *r
+		now.Total = history.Figures{Tasks: 2, Failed: 1, Most: time.Minute, Median: time.Minute}
+		now.Failed.List = []history.Ended{{Facts: task.Facts{Task: 1, Outcome: task.Exit, Exit: new(int), Command: "first"}, Output: []byte("disk full\n")}}
+		*now.Failed.List[0].Exit = 3
+		_ = Parts(w, &now, "./a-7/")
+	})
 	mux.HandleFunc("POST /x/{place}/do", func(w http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
 		asked <- req.Header.Get("Content-Type") + " " + string(body)
@@ -151,7 +161,14 @@ func live(t *testing.T, b *browser) {
 	b.await(`document.querySelector("#tasks").textContent.includes("exit 3") && document.querySelector("#state").textContent === "running"`)
 	require.Contains(t, b.text("#now"), "2 of 9")
 	require.Contains(t, b.text("#waits"), "5 tasks wait for a worker")
+	b.await(`document.querySelector("#f0-1 pre")?.checkVisibility()`)
 	require.Contains(t, b.text("#f0-1"), "exit 3")
+	require.Contains(t, b.text("#f0-1"), "disk full")
+	require.Equal(t, true, b.eval(`document.querySelector("#f0-1").getBoundingClientRect().bottom < innerHeight`), "the first screen says why")
+	require.Contains(t, b.text("#p-tables"), "1m0s", "the tables are live")
+	require.Equal(t, "queue", b.text("h1"))
+	require.Equal(t, "../../", b.eval(`document.querySelector(".brand").getAttribute("href")`))
+	require.NotContains(t, b.text("body"), "oad again")
 	b.await(`document.querySelector("#legend").textContent.includes("nothing started")`)
 	require.Contains(t, b.text("#tasks"), "<script>")
 	require.NotContains(t, b.text("#tasks"), "running")
@@ -162,12 +179,27 @@ func live(t *testing.T, b *browser) {
 	b.errors = slices.DeleteFunc(b.errors, func(e string) bool { return strings.Contains(e, "409 (Conflict)") }) // expected
 	b.eval(`document.querySelector("#more").click()`)
 	require.Equal(t, `application/json {"op":"resize","n":1,"relative":true}`, <-asked)
-	b.eval(`document.querySelector("#f0-1 summary").click()`)
 	b.await(`document.querySelector("#f0-1 button")`)
 	b.eval(`[...document.querySelectorAll("#f0-1 button")].find(b => b.textContent === "Retry").click()`)
 	require.Equal(t, `application/json {"op":"retry","tasks":[1]}`, <-asked)
 	b.eval(`[...document.querySelectorAll("#f0-1 button")].find(b => b.textContent === "Output").click()`)
 	b.await(`document.querySelector("#output").textContent === "task 1 writes\n" + ` + fmt.Sprintf("%q", hostile[1]) + ` + "\\x07"`)
+
+	// A task is cancelled after one question, with the keys alone.
+	b.eval(`document.querySelector("#running .danger").focus()`)
+	b.key("Enter")
+	require.Equal(t, "Cancel task 1?", b.text("#sure[open] p"))
+	b.key("Escape")
+	require.Equal(t, true, b.eval(`!document.querySelector("#sure").open && document.activeElement.ariaLabel === "Cancel task 1"`))
+	b.key("Enter")
+	b.eval(`document.querySelector("#yes").focus()`)
+	b.key("Enter")
+	require.Equal(t, `application/json {"op":"cancel","tasks":[1]}`, <-asked)
+	for _, theme := range []string{"light", "dark"} {
+		b.eval(fmt.Sprintf(`document.documentElement.dataset.theme = %q; document.querySelector("#sure").showModal()`, theme))
+		require.GreaterOrEqual(t, b.eval(contrast), 4.5)
+		b.eval(`document.querySelector("#sure").close()`)
+	}
 
 	require.Equal(t, "a-7", crewtest.Receive(t, streams, "a stream"))
 	hide := `Object.defineProperty(document, "hidden", {configurable: true, value: %v}); document.dispatchEvent(new Event("visibilitychange"))`
@@ -178,4 +210,46 @@ func live(t *testing.T, b *browser) {
 
 	events <- `event: over` + "\n" + `data: "killed"`
 	b.await(`document.querySelector("#state").textContent === "killed" && document.querySelector("#stop").disabled`)
+}
+
+// contrast is the lowest contrast of the texts of the question and of the states, as WCAG 2 defines it.
+const contrast = `(() => {
+	const light = color => {
+		const c = document.createElement("canvas").getContext("2d");
+		c.fillStyle = color;
+		c.fillRect(0, 0, 1, 1);
+		const [r, g, b] = [...c.getImageData(0, 0, 1, 1).data].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+		return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+	};
+	const back = light(getComputedStyle(document.body).backgroundColor);
+	return Math.min(...["run", "slow", "lost", "fail", "off"].map(kind => Object.assign(document.createElement("b"), {className: "state " + kind}))
+		.map(e => document.body.appendChild(e)).concat(...document.querySelectorAll("#sure p, #sure button"))
+		.map(e => light(getComputedStyle(e).color)).map(l => (Math.max(l, back) + 0.05) / (Math.min(l, back) + 0.05)));
+})()`
+
+// index opens the list of runs and checks that it fits small windows and updates itself.
+func index(t *testing.T, b *browser) {
+	runs := make(chan []Listed, 1)
+	first, total := Listed{Hello: control.Hello{PID: 7, Name: "nightly-build-of-everything", Command: task.Bytes(hostile[0]), State: "running", Since: time.Now()}}, int64(8)
+	first.Total = &total
+	runs <- []Listed{first}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		list := <-runs
+		runs <- list
+		_ = Index(w, list)
+	}))
+	defer server.Close()
+	for _, width := range []int{400, 1000} {
+		b.size(width, false)
+		b.visit(server.URL)
+		require.EqualValues(t, width, b.eval(`document.documentElement.scrollWidth`))
+		require.Less(t, b.eval(`document.querySelector(".runs a").getBoundingClientRect().height`), 30.0, "the name is not broken")
+	}
+	b.eval(`document.querySelector(".runs a").focus(); window.same = true`)
+	<-runs
+	first.State, first.Done, first.Failed = "paused", 4, 1
+	runs <- []Listed{first}
+	b.await(`document.querySelector(".state").textContent === "paused"`)
+	require.Contains(t, b.text(".runs"), "4 of 8 done, 1 failed")
+	require.Equal(t, true, b.eval(`window.same && document.activeElement.matches(".runs a")`), "the page was not loaded again")
 }

@@ -15,7 +15,6 @@ import (
 	"io"
 
 	"crew/runner/show/history"
-	"crew/runner/steer/control"
 )
 
 //go:embed *.html *.css *.js
@@ -29,8 +28,6 @@ type frame struct {
 	CSP    string
 	Style  template.CSS
 	Script template.JS
-
-	Refresh int // seconds until the browser loads the page again; 0 if it does not
 }
 
 // newFrame returns the frame of a page with the given scripts. A live page may connect to its own
@@ -63,35 +60,44 @@ func hash(s string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
+// content is what a page shows.
+type content struct {
+	frame
+	*history.Report
+	Live string // see Page
+	Data template.HTML
+}
+
+func newContent(r *history.Report, live string) content {
+	shown := *r
+	for _, g := range []*history.Groups{&shown.Keys, &shown.Commands} {
+		if !isRepeated(*g) {
+			*g = history.Groups{}
+		}
+	}
+	return content{Report: &shown, Live: live}
+}
+
 // Page writes the page of a report. live is "" for a file. For a live page it is the URL, relative to
-// the page and ending with a slash, under which the server answers "events", "do" and "log".
+// the page and ending with a slash, under which the server answers "events", "parts", "do" and "log".
 func Page(w io.Writer, r *history.Report, live string) error {
 	packed, err := pack(r)
 	if err != nil {
 		return fmt.Errorf("pack the attempts: %w", err)
 	}
-	title := "report"
-	scripts := []string{"page.js", "timeline.js", "tasks.js"}
+	title := visible(r.Title, 80) + " · crew report"
+	scripts := []string{"theme.js", "page.js", "timeline.js", "tasks.js"}
 	if live != "" {
-		title, scripts = "live", append(scripts, "live.js")
+		title, scripts = visible(runName(r), 80)+" · crew", append(scripts, "live.js")
 	}
-	return pages.ExecuteTemplate(w, "page.html", struct {
-		frame
-		*history.Report
-		Live string
-		Data template.HTML
-	}{
-		newFrame(visible(r.Title, 80)+" · crew "+title, live != "", append(scripts, "start.js")...), r, live,
-		template.HTML(packed), //nolint:gosec // base64
-	})
+	c := newContent(r, live)
+	c.frame = newFrame(title, live != "", append(scripts, "start.js")...)
+	c.Data = template.HTML(packed) //nolint:gosec // base64
+	return pages.ExecuteTemplate(w, "page.html", c)
 }
 
-// Index writes the page that lists runs. Each run links to "run/PID/".
-func Index(w io.Writer, runs []control.Hello) error {
-	f := newFrame("crew runs", false)
-	f.Refresh = 5
-	return pages.ExecuteTemplate(w, "index.html", struct {
-		frame
-		Runs []control.Hello
-	}{f, runs})
+// Parts writes the parts of a live page that the server renders: the failures and the tables. The page
+// asks for them while the run goes on.
+func Parts(w io.Writer, r *history.Report, live string) error {
+	return pages.ExecuteTemplate(w, "parts", newContent(r, live))
 }

@@ -1,6 +1,5 @@
 // The report: the data of the page, its attempts in columns, and what all parts use.
 
-const $ = id => document.getElementById(id);
 const el = (tag, props, ...kids) => {
 	const e = Object.assign(document.createElement(tag), props);
 	e.append(...kids);
@@ -107,6 +106,7 @@ const shorten = (table, most = 12) => {
 	if (rows.length < 4) return;
 	for (const r of rows) r.classList.add("later");
 	const all = button(`Show all ${count(rows.length + most)}`, () => {
+		table.dataset.all = 1;
 		for (const r of rows) r.classList.remove("later");
 		all.remove();
 		rows[0].querySelector("a")?.focus();
@@ -119,21 +119,22 @@ const failure = f => el("details", {className: "failure", id: f.id},
 	el("summary", {}, el("b", {textContent: "Task " + f.task}), " ", el("span", {className: "tag " + f.kind, textContent: f.verdict}), " ", el("code", {textContent: f.command})),
 	el("p", {className: "quiet", textContent: (f.about ?? []).join(" · ")}),
 	f.output ? el("pre", {tabIndex: 0, textContent: f.output}) : el("p", {className: "quiet", textContent: f.note}));
-const mostShown = 10;
-const moreFailures = () => {
-	const hidden = $("failed").querySelectorAll(".later");
-	for (const f of [...hidden].slice(0, 50)) f.classList.remove("later");
-	countFailures();
-};
-const countFailures = () => {
-	const left = $("failed").querySelectorAll(".later").length;
-	$("failures").hidden = !left;
-	$("failures").replaceChildren(button(`Show more of ${count(left)}`, moreFailures));
-};
-const startFailures = () => {
+let mostShown = 10;
+const showFailures = () => {
 	if (!$("failed")) return;
-	for (const f of [...$("failed").children].slice(mostShown)) f.classList.add("later");
-	countFailures();
+	const all = [...$("failed").children], left = all.length - mostShown;
+	all.forEach((f, i) => f.classList.toggle("later", i >= mostShown && !f.open));
+	$("failures").hidden = left <= 0;
+	$("failures").replaceChildren(button(`Show more of ${count(left)}`, () => {
+		mostShown += 50;
+		showFailures();
+	}));
+	all.slice(0, mostShown).forEach(showEnd);
+};
+// showEnd scrolls to the end of an output, where the reason of a failure is.
+const showEnd = f => {
+	const output = f.querySelector("pre");
+	if (output) output.scrollTop = output.scrollHeight;
 };
 // openFailure shows what is known of the failure of a task, and returns whether there is anything.
 const openFailure = (run, task) => {

@@ -66,14 +66,6 @@ const pinch = (id, x) => {
 	Object.assign(T.drag, {x, from: T.from, to: T.to});
 };
 
-const setTheme = dark => {
-	document.documentElement.dataset.theme = dark ? "dark" : "light";
-	$("theme").textContent = dark ? "Light" : "Dark";
-	colours();
-	draw();
-};
-const dark = matchMedia("(prefers-color-scheme: dark)");
-
 // follow does what the fragment of the URL asks for: #q=WORDS, #t=RUN.TASK.
 const follow = () => {
 	const asked = new URLSearchParams(location.hash.slice(1));
@@ -99,10 +91,15 @@ const legend = () => {
 
 const start = async () => {
 	await read();
-	for (const id of ["search", "theme", "timeline", "tasks"]) $(id).hidden = false;
-	startFailures();
+	for (const id of ["search", "timeline", "tasks"]) $(id).hidden = false;
+	showFailures();
+	document.addEventListener("toggle", e => e.target.matches(".failure") && showEnd(e.target), true);
 	for (const t of document.querySelectorAll("table.long")) shorten(t);
-	setTheme(dark.matches);
+	addEventListener("theme", () => {
+		colours();
+		draw();
+	});
+	startTheme();
 	const runs = [...new Set(A.run)].sort((a, b) => a - b);
 	$("run").replaceChildren(...runs.map(r => el("option", {value: r, textContent: D.runs[r]?.name ?? ""})));
 	$("run").hidden = runs.length < 2;
@@ -139,8 +136,6 @@ const listen = () => {
 		chooseRun(Number($("run").value));
 		if (S.query) search(S.query, true);
 	});
-	$("theme").onclick = () => setTheme(document.documentElement.dataset.theme !== "dark");
-	dark.addEventListener("change", () => setTheme(dark.matches));
 	addEventListener("hashchange", follow);
 	new ResizeObserver(draw).observe(lanes);
 };

@@ -79,7 +79,7 @@ const columns = [
 const brief = (text = "") => text.length > 200 ? text.slice(0, 200) + "…" : text;
 const used = new Set(); // the names of columns that have something
 const row = (i, shown) => el("tr", {}, ...shown.map(([, name, className, cell]) => name === "Command" ?
-	el("th", {scope: "row", className}, cell(i)) : el("td", {className}, cell(i))));
+	el("th", {scope: "row", className}, el("span", {}, cell(i))) : el("td", {className}, cell(i))));
 const heading = ([by, name, className]) => {
 	const th = el("th", {scope: "col", className});
 	if (!by) {

@@ -22,9 +22,10 @@ type trend struct {
 }
 
 const (
-	mostTrends = 100
-	much       = 1.25                  // a mean that grew by this factor
-	least      = 20 * time.Millisecond // and by this much is slower
+	mostTrends   = 100
+	leastSamples = 3                     // tasks before the latest run; fewer say nothing about times
+	much         = 1.25                  // a mean that grew by this factor
+	least        = 20 * time.Millisecond // and by this much is slower
 )
 
 // trends returns the groups that occur in several runs, largest change first.
@@ -57,13 +58,14 @@ func trendOf(g history.Group, what string) (t trend, ok bool) {
 	if before.Tasks == 0 || g.Name == "" {
 		return t, false
 	}
+	compares := before.Tasks >= leastSamples
 	now := g.ByRun[last]
 	t = trend{Group: g, What: what, Latest: now.Mean, LatestP95: now.P95, Earlier: before.Time / time.Duration(before.Tasks)}
 	say := func(class, word string, weight float64) {
 		t.Words, t.weight = append(t.Words, named[string]{class, word}), t.weight+weight
 	}
-	if ratio := float64(t.Latest) / float64(max(1, t.Earlier)); t.Earlier > 0 && t.Latest > 0 {
-		t.Change = fmt.Sprintf("× %.2f", ratio)
+	if ratio := float64(t.Latest) / float64(max(1, t.Earlier)); compares && t.Earlier > 0 && t.Latest > 0 {
+		t.Change = factor(ratio)
 		t.weight = math.Abs(math.Log(ratio))
 		switch {
 		case ratio >= much && t.Latest-t.Earlier >= least:
@@ -83,7 +85,18 @@ func trendOf(g history.Group, what string) (t trend, ok bool) {
 	if g.Flaky > 0 {
 		say("lost", "flaky", 0.5)
 	}
-	return t, true
+	return t, compares || len(t.Words) > 0
+}
+
+// factor formats a ratio with two digits.
+func factor(ratio float64) string {
+	switch {
+	case ratio < 1:
+		return fmt.Sprintf("× %.2f", ratio)
+	case ratio < 9.95:
+		return fmt.Sprintf("× %.1f", ratio)
+	}
+	return fmt.Sprintf("× %.0f", ratio)
 }
 
 // mostRuns is the number of runs that are listed.

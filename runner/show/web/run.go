@@ -1,11 +1,14 @@
 package web
 
 import (
+	"cmp"
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
 	"crew/runner/show/history"
+	"crew/runner/show/view"
 	"crew/runner/steer/control"
 )
 
@@ -45,7 +48,7 @@ func (r *run) startOver(h control.Hello) {
 // must hold mu.
 func (r *run) resetLocked(h control.Hello) {
 	r.hello, r.lines, r.past = h, newLines(), totals{fold: history.NewFold()}
-	r.past.fold.Source(runName(&h))
+	r.past.fold.Source(cmp.Or(h.Name, "run "+strconv.Itoa(h.PID)))
 	r.past.fold.Add(&history.Line{Event: control.Event{Name: history.Began, At: h.Since, Text: string(h.Command)}})
 }
 
@@ -88,6 +91,13 @@ func (r *run) describe() (h control.Hello, over time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.hello, r.over
+}
+
+// listed returns the run as the list of runs shows it.
+func (r *run) listed() view.Listed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return view.Listed{Hello: r.hello, Status: r.status, Over: r.over}
 }
 
 // update updates the run from h, a new description of a run with the same process ID. It returns false

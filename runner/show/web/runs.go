@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"crew/runner/show/view"
 	"crew/runner/steer/control"
 )
 
@@ -42,12 +43,12 @@ func (s *server) findRuns(ctx context.Context) {
 func (s *server) forgetLocked() {
 	over := 0
 	for _, r := range s.listLocked() {
-		if r.over.IsZero() {
+		if r.Over.IsZero() {
 			continue
 		}
 		if over++; over > mostOver {
-			delete(s.runs, r.hello.PID)
-		} else if time.Since(r.over) > keptFor {
+			delete(s.runs, r.PID)
+		} else if time.Since(r.Over) > keptFor {
 			r.run.dropLines()
 		}
 	}
@@ -63,9 +64,8 @@ func (s *server) find(pid string) *run {
 
 // snapshot is a snapshot of a run.
 type snapshot struct {
-	run   *run
-	hello control.Hello
-	over  time.Time // when it ended; zero if it has not
+	run *run
+	view.Listed
 }
 
 // list returns the runs: first those that are not over, oldest first, then the others, the last to end
@@ -79,14 +79,13 @@ func (s *server) list() []snapshot {
 // listLocked is like list. The caller must hold mu.
 func (s *server) listLocked() (list []snapshot) {
 	for _, r := range s.runs {
-		h, over := r.describe()
-		list = append(list, snapshot{r, h, over})
+		list = append(list, snapshot{r, r.listed()})
 	}
 	slices.SortFunc(list, func(a, b snapshot) int {
-		if a.over.IsZero() || b.over.IsZero() {
-			a.over, b.over = b.over, a.over // the zero time is the latest
+		if a.Over.IsZero() || b.Over.IsZero() {
+			a.Over, b.Over = b.Over, a.Over // the zero time is the latest
 		}
-		return cmp.Or(b.over.Compare(a.over), a.hello.Since.Compare(b.hello.Since), a.hello.PID-b.hello.PID)
+		return cmp.Or(b.Over.Compare(a.Over), a.Hello.Since.Compare(b.Hello.Since), a.Hello.PID-b.Hello.PID)
 	})
 	return list
 }

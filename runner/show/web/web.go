@@ -139,6 +139,7 @@ func (s *server) routes() http.Handler {
 		"GET /run/{pid}/{$}":            s.showPage,
 		"GET /run/{pid}/{place}/events": s.showEvents,
 		"GET /run/{pid}/{place}/log":    s.showLog,
+		"GET /run/{pid}/{place}/parts":  s.showParts,
 		"POST /run/{pid}/{place}/do":    s.do,
 	} {
 		mux.HandleFunc(pattern, answer)
@@ -197,9 +198,9 @@ func pageHeaders(w http.ResponseWriter) {
 
 // showIndex sends the list of runs. The state of a run that is over is ended or killed.
 func (s *server) showIndex(w http.ResponseWriter, _ *http.Request) {
-	var runs []control.Hello
+	var runs []view.Listed
 	for _, r := range s.list() {
-		runs = append(runs, r.hello)
+		runs = append(runs, r.Listed)
 	}
 	pageHeaders(w)
 	_ = view.Index(w, runs)
@@ -215,6 +216,18 @@ func (s *server) showPage(w http.ResponseWriter, req *http.Request) {
 	report, id, next := r.report()
 	pageHeaders(w)
 	_ = s.page(w, report, placeOf(id, next))
+}
+
+// showParts sends the parts of a page that the server renders, as they are now.
+func (s *server) showParts(w http.ResponseWriter, req *http.Request) {
+	r, id, next := s.parsePlace(req)
+	if r == nil || !r.hasLines(id) {
+		http.Error(w, "this page is not of a run that is watched: load it again", http.StatusGone)
+		return
+	}
+	report, _, _ := r.report()
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = view.Parts(w, report, placeOf(id, next))
 }
 
 // runName returns the runName of a run or, if it has none, its process ID.

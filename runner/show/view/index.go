@@ -1,0 +1,80 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"time"
+
+	"crew/runner/steer/control"
+)
+
+// Listed is a run in the list of runs.
+type Listed struct {
+	control.Hello
+	Status *control.Status // the latest; nil if there is none
+	Over   time.Time       // when the run ended; zero if it has not
+}
+
+// Index writes the page that lists runs. Each run links to "run/PID/".
+func Index(w io.Writer, runs []Listed) error {
+	return pages.ExecuteTemplate(w, "index.html", struct {
+		frame
+		Runs []Listed
+	}{newFrame("crew runs", true, "theme.js", "index.js"), runs})
+}
+
+// Kind returns the CSS class of the run's state.
+func (l Listed) Kind() string {
+	switch l.State {
+	case "running", "done":
+		return "run"
+	case control.Killed:
+		return "fail"
+	case control.Silent:
+		return "lost"
+	case control.Ended:
+		return "off"
+	}
+	return "slow"
+}
+
+// Ran returns how long the run has run, or "" if that is unknown.
+func (l Listed) Ran() string {
+	switch {
+	case l.Since.IsZero():
+		return ""
+	case !l.Over.IsZero():
+		return span(l.Over.Sub(l.Since).Round(time.Second))
+	case l.Status != nil:
+		return span(time.Duration(l.Status.Elapsed).Round(time.Second))
+	}
+	return span(time.Since(l.Since).Round(time.Second))
+}
+
+// Until says when the run ended or is expected to end, or "" if that is unknown.
+func (l Listed) Until() string {
+	switch {
+	case !l.Over.IsZero():
+		return "until " + l.Over.Local().Format(time.TimeOnly)
+	case l.Status != nil && l.Status.ETA != nil:
+		left := time.Duration(*l.Status.ETA).Round(time.Second)
+		return fmt.Sprintf("about %s left, until %s", span(left), l.Status.At.Add(left).Local().Format("15:04"))
+	}
+	return ""
+}
+
+// Bar returns the segments of the progress bar, or nil if the number of tasks is unknown.
+func (l Listed) Bar() []outcome {
+	ended := l.Done + l.Dropped
+	if l.Total == nil || *l.Total == 0 {
+		return nil
+	}
+	return segments([]outcome{
+		{Kind: "ok", N: l.Done - l.Failed}, {Kind: "fail", N: l.Failed}, {Kind: "off", N: l.Dropped},
+		{Kind: "rest", N: max(0, *l.Total-ended)},
+	})
+}
+
+// Title returns the name of the run or, if it has none, its process ID.
+func (l Listed) Title() string { return cmp.Or(l.Name, fmt.Sprint("run ", l.PID)) }

@@ -1,0 +1,79 @@
+package view
+
+import (
+	"fmt"
+
+	"crew/runner/decide/task"
+	"crew/runner/show/history"
+)
+
+// heading is the headline of a page, and the CSS class of its colour.
+type heading struct{ Kind, Text string }
+
+// headline returns the verdict on a report or, for a live page, the name of the run.
+func headline(r *history.Report, live string) heading {
+	if live != "" {
+		return heading{"", show(runName(r))}
+	}
+	done, failed := r.Total.Tasks, r.Total.Failed
+	dropped := r.Outcomes[task.Cancelled] + r.Outcomes[task.NotRun]
+	in := ""
+	if len(r.Runs) > 1 {
+		in = fmt.Sprintf(" in %d runs", len(r.Runs))
+	}
+	switch {
+	case len(r.Runs) == 0:
+		return heading{"", "Nothing to report"}
+	case failed > 0:
+		return heading{"fail", fmt.Sprintf("Failed: %s of %s%s", count(failed), tasks(done), in)}
+	case !r.Runs[len(r.Runs)-1].Ended:
+		return heading{"slow", fmt.Sprintf("Did not finish: %s ended%s", tasks(done), in)}
+	case dropped > 0:
+		return heading{"slow", fmt.Sprintf("Not finished: %s of %s cancelled or not run%s", count(dropped), tasks(done), in)}
+	}
+	return heading{"ok", fmt.Sprintf("Passed: %s%s", tasks(done), in)}
+}
+
+// exitStatus says with which status the run of a report exited, or why it stopped early. It returns ""
+// if the report cannot tell: --flaky-fail decides the status of a run with flaky tasks only.
+func exitStatus(r *history.Report) string {
+	if len(r.Runs) != 1 {
+		return ""
+	}
+	switch run := r.Runs[0]; {
+	case run.Stopped != "":
+		return "stopped early: " + show(run.Stopped)
+	case !run.Complete:
+	case r.Total.Failed+r.Outcomes[task.Cancelled]+r.Outcomes[task.NotRun] > 0:
+		return "exit status 123"
+	case r.Total.Flaky == 0:
+		return "exit status 0"
+	}
+	return ""
+}
+
+// runName returns the name of the run of a live page.
+func runName(r *history.Report) string {
+	if len(r.Runs) > 0 && r.Runs[0].Source != "" {
+		return r.Runs[0].Source
+	}
+	return r.Title
+}
+
+func tasks(n int64) string {
+	if n == 1 {
+		return "1 task"
+	}
+	return count(n) + " tasks"
+}
+
+// isRepeated reports whether any group has several tasks. Figures of one task each repeat the list of
+// tasks.
+func isRepeated(g history.Groups) bool {
+	for _, one := range g.List {
+		if one.Tasks > 1 {
+			return true
+		}
+	}
+	return false
+}
