@@ -11,17 +11,16 @@ import (
 	"crew/runner/decide/task"
 )
 
-// line is a command line split into its options and its operands.
+// line is a command line, split into options and operands.
 type line struct {
 	uses     []use
 	operands []string
-	dashDash bool // a -- ended the options; it is in neither part
+	dashDash bool // a -- ended the options; it is not part of operands
 }
 
-// split splits args, which lack the command's name. It knows what urfave/cli does
-// not: attached values (-j4), bundles (-0kj4), values that begin with a dash (-j -1),
-// and options between operands. Where options end at the first operand, the command
-// there keeps its own.
+// split splits args, which do not include the command's name. It handles forms that urfave/cli does not:
+// attached values (-j4), bundles (-0kj4), values that begin with a dash (-j -1), and options between
+// operands. For a command whose options end at the first operand, it keeps the rest as it is.
 func (c *command) split(args []string) (line, error) {
 	var l line
 	for len(args) > 0 {
@@ -58,7 +57,7 @@ func (c *command) split(args []string) (line, error) {
 	return l, nil
 }
 
-// checkHeader refuses the value that --header has in parallel.
+// checkHeader refuses the value that --header takes in GNU parallel.
 func (l *line) checkHeader() error {
 	if n := len(l.uses); n > 0 && l.uses[n-1].opt.name == "header" && l.operands[0] == ":" {
 		return &UsageError{"--header takes no value", "drop the : behind it"}
@@ -66,8 +65,7 @@ func (l *line) checkHeader() error {
 	return nil
 }
 
-// longDash returns an option whose hyphens an editor has made longer as it was probably
-// typed, or "".
+// fixDashes returns the option that was probably typed if an editor replaced its hyphens by dashes, or "".
 func fixDashes(arg string) string {
 	name := strings.TrimLeft(arg, "-—–−")
 	option, _, _ := strings.Cut(name, "=")
@@ -80,8 +78,8 @@ func fixDashes(arg string) string {
 	return "-" + name
 }
 
-// ofWorker returns err, which arg has caused, with another hint if arg is probably an
-// option of the worker's command, which was not quoted.
+// hintWorker returns err, the error for arg. If arg is probably an option of an unquoted --worker command,
+// it replaces the hint.
 func hintWorker(err error, before []use, arg string) error {
 	var e *UsageError
 	if n := len(before); n > 0 && before[n-1].opt.name == "worker" && errors.As(err, &e) {
@@ -90,8 +88,8 @@ func hintWorker(err error, before []use, arg string) error {
 	return err
 }
 
-// splitLong reads --name, --name=value or --name value. next are the arguments
-// that follow arg; rest are those that are left.
+// splitLong parses --name, --name=value or --name value. next holds the arguments after arg, and rest the
+// arguments that it did not take.
 func (c *command) splitLong(arg string, next []string) (uses []use, rest []string, err error) {
 	name, value, attached := strings.Cut(arg[2:], "=")
 	u := use{opt: c.long(name), spelled: "--" + name, value: value}
@@ -111,8 +109,8 @@ func (c *command) splitLong(arg string, next []string) (uses []use, rest []strin
 	return []use{u.resolve()}, next, nil
 }
 
-// splitShort reads a bundle of short options, of which the last can have its
-// value in the next argument. Options can follow an attached number (-n2k).
+// splitShort parses a bundle of short options. The last one can have its value in the next argument. Options
+// can follow an attached number (-n2k).
 func (c *command) splitShort(arg string, next []string) (uses []use, rest []string, err error) {
 	for i := 1; i < len(arg); i++ {
 		u := use{opt: c.short(arg[i]), spelled: "-" + arg[i:i+1]}
@@ -138,8 +136,8 @@ func (c *command) splitShort(arg string, next []string) (uses []use, rest []stri
 	return uses, next, nil
 }
 
-// numberLen returns the length of the number that s begins with, which can have a
-// sign before it or a percent sign after it; 0 if there is none.
+// numberLen returns the length of the number at the start of s, including a sign and a percent sign, or 0 if
+// there is none.
 func numberLen(s string) int {
 	digits := strings.TrimLeft(s, "+-")
 	rest := strings.TrimLeft(digits, "0123456789")
@@ -149,8 +147,7 @@ func numberLen(s string) int {
 	return len(s) - len(strings.TrimPrefix(rest, "%"))
 }
 
-// respell makes an -N that does not go with --pipe the -n that it is to xargs and
-// parallel.
+// resolveN turns -N without --pipe into -n, which is its meaning in GNU parallel.
 func resolveN(uses []use) {
 	if slices.ContainsFunc(uses, func(u use) bool { return u.opt.name == "pipe" }) {
 		return
@@ -162,19 +159,18 @@ func resolveN(uses []use) {
 	}
 }
 
-// wordPart is a part of a line of words: blanks, what is in single or double quotes or behind a
-// backslash, or any other character.
+// wordPart matches the next part of a line of words: blanks, a quoted string, a character after a backslash,
+// or any other character.
 var wordPart = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?s)^(?:([ \t\n]+)|'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^'"\\]))`)
 })
 
-// quotedEscapes are what a backslash takes its meaning in double quotes.
+// quotedEscapes replaces the escapes that a shell knows in double quotes.
 var quotedEscapes = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\$`, `$`, "\\`", "`")
 
-// shellWords splits s as a shell does that knows blanks, quotes and backslashes
-// but no expansions.
+// shellWords splits s like a shell that knows blanks, quotes and backslashes, but no expansions.
 func shellWords(s string) (words []string, err error) {
-	inside := false // a word, which can be empty: ''
+	inside := false // in a word, which may be empty: ''
 	for s != "" {
 		part := wordPart().FindStringSubmatch(s)
 		switch {
@@ -196,7 +192,7 @@ func shellWords(s string) (words []string, err error) {
 	return words, nil
 }
 
-// fromEnvironment returns the options in the value of CREW_OPTS.
+// fromEnvironment parses the value of CREW_OPTS.
 func fromEnvironment(value string) ([]use, error) {
 	words, err := shellWords(value)
 	if err != nil {
@@ -221,8 +217,8 @@ func fromEnvironment(value string) ([]use, error) {
 	return l.uses, nil
 }
 
-// resolve replaces an option that is short for another one with a value (-u is
-// --output raw) by that one. It keeps the spelling.
+// resolve replaces an abbreviation by the option and value that it stands for (-u is --output raw). It keeps
+// the spelling.
 func (u use) resolve() use {
 	if name, value, ok := strings.Cut(u.opt.means, "="); ok {
 		u.opt, u.value = long(name), value

@@ -10,19 +10,25 @@ import (
 	"crew/runner/decide/task"
 )
 
-// rules says what is refused: conditions together with others, in which %s of the hint stands for the
-// other one, or conditions that need one of others, which are then called something. Hints follow. The
-// rules are checked in order. They are about what would not do what people expect.
+// rules lists the combinations of options that are refused because they would not do what a user expects.
+// Each line is a rule, with one of these forms, and rules are checked in order:
 //
-// A condition holds if an option was given: "name" with any value, "name=value" with that value,
-// "name~regexp" with one that matches, and "name!=value" or "name!~regexp" with another one. The last
-// value counts. Conditions that state knows hold for other reasons. Of several with & between them all
-// have to hold, but those behind a !, which must not; the first is none of these.
+//	CONDITION... + CONDITION...: HINT
+//		No condition on the left may hold together with one on the right.
+//	CONDITION... needs CONDITION... as WHAT: HINT
+//		If a condition on the left holds, one on the right must hold, too.
+//
+// %s in the hint of the first form stands for the option on the right. WHAT is what the message says is
+// missing.
+//
+// A condition is the name of an option, and holds if that was given. It can demand a value: "name=value",
+// "name~regexp", "name!=value" or "name!~regexp"; the last value given counts. Other names are computed
+// by stateName. Conditions can be joined by &; a part after ! must not hold, but the first part has no !.
 //
 //go:embed rules.txt
 var rules string
 
-// ruleOf takes a line of rules apart. what is "" if the conditions do not go together with others.
+// parseRule parses a line of rules. what is "" for a rule of the first form.
 func parseRule(line string) (conds, others, what, hint string) {
 	rule, hint, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 	conds, others, clash := strings.Cut(rule, " + ")
@@ -33,7 +39,7 @@ func parseRule(line string) (conds, others, what, hint string) {
 	return conds, others, what, hint
 }
 
-// refusals returns what the rules refuse, in the order of the rules.
+// refusals returns the errors of options that the command does not take, and of broken rules, in order.
 func (o *Options) refusals() (all []UsageError) {
 	refuse := func(u, with *use, what, hint string) {
 		hint = strings.Replace(hint, "%s", with.spelled, 1)
@@ -67,12 +73,12 @@ func (o *Options) refusals() (all []UsageError) {
 	return all
 }
 
-// whenAny reports whether one of conditions holds.
+// anyHolds reports whether one of the conditions holds.
 func (o *Options) anyHolds(conds string) bool {
 	return slices.ContainsFunc(strings.Fields(conds), func(cond string) bool { return o.match(cond) != nil })
 }
 
-// when returns the use that makes the condition hold, or nil. It is spelled as all of them are.
+// match returns the use that makes a condition hold, or nil. Its spelling names all parts of the condition.
 func (o *Options) match(cond string) (holds *use) {
 	for part := range strings.SplitSeq(cond, "&") {
 		part, not := strings.CutPrefix(part, "!")
@@ -89,7 +95,7 @@ func (o *Options) match(cond string) (holds *use) {
 	return holds
 }
 
-// part returns a copy of the use that makes a part of a condition hold, or nil.
+// matchPart returns a copy of the use that makes one part of a condition hold, or nil.
 func (o *Options) matchPart(text string) *use {
 	name, value, exact := strings.Cut(text, "=")
 	name, pattern, matches := strings.Cut(name, "~")
@@ -111,8 +117,8 @@ func (o *Options) matchPart(text string) *use {
 	return &u
 }
 
-// state returns what people call what stands for a condition that is no option, or "" if it does not
-// hold. Behind an option, nobody sees that.
+// stateName returns a name for messages if a condition that is not an option holds, or "". The name of a
+// condition that only occurs after & is not shown.
 func (o *Options) stateName(name string) string {
 	in, c := &o.Input, &o.Command
 	inTimes := func(path string) bool {
@@ -135,14 +141,14 @@ func (o *Options) stateName(name string) string {
 	case name == "operands" && o.command.operands != takesWork && (len(o.Ctl.Tasks)+len(o.Ctl.Work) > 0 || o.Ctl.Run != "" && o.given("run") == nil):
 		return "arguments"
 	case name == "in-times" && slices.ContainsFunc(in.Times, inTimes),
-		name == "unused" && !anyContains(o.Words(), c.Replace) && anyContains(o.Words(), "{}"), // such as xargs --replace, which needs no value
+		name == "unused" && !anyContains(o.Words(), c.Replace) && anyContains(o.Words(), "{}"), // xargs --replace, for example, needs no value
 		name == "shorter" && o.Failure.Retry.MaxDelay < o.Failure.Retry.Delay:
 		return name
 	}
 	return ""
 }
 
-// Workers returns the option that says how many workers there are, as it was typed, or "".
+// Workers returns the option that sets the number of workers, as it was typed, or "".
 func (o *Options) Workers() string {
 	u := o.given("jobs")
 	if u == nil {
@@ -160,7 +166,7 @@ func (c *command) takes(o *option) bool {
 	return (hasWord(o.commands, tool) || hasWord(o.commands, strings.Replace(c.name, " ", "-", 1))) && (c.operands != takesVerb || o.name == "help")
 }
 
-// instead returns what to do with an option of runs that the command does not take.
+// hintInstead returns what to do instead of giving an option that the command does not take.
 func (c *command) hintInstead(o *option) string {
 	switch {
 	case !hasWord(o.commands, DoRun):

@@ -1,6 +1,6 @@
-// Package cli turns the words of a command line into Options: it has the tables of
-// commands and of their options, the spellings of peers, checks, help and completion. It
-// knows nothing of running, and is the only package that imports urfave/cli.
+// Package cli turns the words of a command line into Options. It holds the tables of commands and options,
+// the spellings of other tools, the checks, the help and the completion. It knows nothing of running
+// tasks, and is the only package that imports urfave/cli.
 package cli
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The operands that take knows.
+// The forms of operands, as the help shows them.
 const (
 	takesNothing = ""
 	takesCommand = "[command [args...]]"
@@ -32,9 +32,9 @@ const (
 	takesWorkers = "WORKER...|--all"
 )
 
-// The commands that run tasks, or show what tasks have done.
+// The commands that run tasks or show the results of tasks.
 const (
-	DoRun    = "run" // which is not written
+	DoRun    = "run" // never typed: the default
 	DoServe  = "serve"
 	DoWork   = "worker"
 	DoAttach = "engine attach"
@@ -46,8 +46,8 @@ const (
 	DoWeb    = "web"
 )
 
-// commandTable has a command a line, in the order of the help: its words, its operands, and its text
-// in the help, in which \n ends a line. Verbs follow their command.
+// commandTable has one command per line, in the order of the help: its words, its operands, and its text in
+// the help, where \n stands for a newline. Verbs follow their command.
 //
 //go:embed commands.txt
 var commandTable string
@@ -60,7 +60,7 @@ var commands = func() (all []command) {
 	return all
 }()
 
-// commandNamed returns the command of that name, or nil.
+// commandNamed returns the command with this name, or nil.
 func commandNamed(name string) *command {
 	if i := slices.IndexFunc(commands, func(c command) bool { return c.name == name }); i >= 0 {
 		return &commands[i]
@@ -68,7 +68,7 @@ func commandNamed(name string) *command {
 	return nil
 }
 
-// find returns the command that args name, and the words after its name.
+// findCommand returns the command that args name, and the words after its name.
 func findCommand(args []string) (c *command, rest []string) {
 	if len(args) == 0 || !isCommand(args[0]) {
 		return &commands[0], args
@@ -81,23 +81,22 @@ func findCommand(args []string) (c *command, rest []string) {
 	return commandNamed(args[0]), args[1:]
 }
 
-// isCommand reports whether a first word is a command of crew's, so that a program of
-// that name has to follow a --.
+// isCommand reports whether word, as the first word, is one of crew's commands. A program with that name has
+// to follow a --.
 func isCommand(word string) bool {
 	return word != DoRun && !strings.Contains(word, " ") && commandNamed(word) != nil
 }
 
-// hasRun reports whether the command takes the options of runs.
+// takesRunOptions reports whether the command takes the options of runs.
 func (c *command) takesRunOptions() bool { return c.operands == takesCommand || c.name == DoAttach }
 
-// mixes reports whether options may follow operands. Those of the others end at the
-// first operand, which may be a command with options of its own.
+// optionsAnywhere reports whether options may follow operands. Otherwise they end at the first operand, which
+// may be a command with its own options.
 func (c *command) optionsAnywhere() bool {
 	return c.operands != takesCommand && c.operands != takesWork
 }
 
-// hasWord reports whether word is in a list that is separated by blanks, maybe as
-// word!=value.
+// hasWord reports whether a list separated by blanks holds word, or word!=value.
 func hasWord(list, word string) bool {
 	for w := range strings.FieldsSeq(list) {
 		if name, _, _ := strings.Cut(w, "!="); name == word {

@@ -9,31 +9,31 @@ import (
 	"strings"
 )
 
-// Completion lists what a word of a command line may be.
+// Completion lists the possible completions of a word.
 type Completion struct {
-	Runs  bool   // the names of the runs that crew ctl sees, too
-	Tasks bool   // the numbers of the tasks of a run, too
-	Run   string // this one; "" for the only one
+	Runs  bool   // also the names of runs
+	Tasks bool   // also the numbers of the tasks of Run
+	Run   string // the run that was named; "" for the only one
 
-	shell  string // a value of --completion, in whose form Text is
-	lead   string // what stands before each word
-	prefix string // what each begins with, behind that
+	shell  string // a value of --completion; determines the form of Text
+	lead   string // printed before each word
+	prefix string // prefix of all words, after lead
 	words  []Candidate
 
-	// What the shell is to complete beside or instead of these words: files, dirs, programs,
-	// or the arguments of the command that begins with the line's Nth word, command N.
+	// kind says what the shell completes in addition to the words, or instead of them: files, dirs,
+	// programs, or "command N" for the arguments of the command that starts at word N.
 	kind string
 }
 
-// Candidate is a word, with its description.
+// Candidate is a possible word, with its description.
 type Candidate struct{ Word, Text string }
 
-// typing stands for the word that is to be completed.
+// incomplete stands for the word to be completed.
 const incomplete = "\x00"
 
-// complete returns what the last of words, which follow crew, may be.
+// complete completes the last one of words, the words after crew.
 func complete(shell string, words []string) *Completion {
-	at := make([]int, len(words)) // where each is in the shell's line
+	at := make([]int, len(words)) // the number of each word in the shell's line
 	for i := range at {
 		at[i] = i + 1
 	}
@@ -71,7 +71,7 @@ func complete(shell string, words []string) *Completion {
 	return x
 }
 
-// joinValues joins the words of --option=value, of which readline makes three.
+// joinValues joins the words of --option=value, which readline splits into three.
 func joinValues(words []string, at []int) (joined []string, where []int) {
 	for i, w := range words {
 		n := len(joined) - 1
@@ -84,13 +84,14 @@ func joinValues(words []string, at []int) (joined []string, where []int) {
 	return joined, where
 }
 
+// add adds a word if it has the prefix and is new.
 func (x *Completion) add(word, text string) {
 	if same := func(c Candidate) bool { return c.Word == word }; strings.HasPrefix(word, x.prefix) && !slices.ContainsFunc(x.words, same) {
 		x.words = append(x.words, Candidate{word, text})
 	}
 }
 
-// commands adds crew's own commands.
+// addCommands adds crew's commands.
 func (x *Completion) addCommands() {
 	for _, c := range commands {
 		if isCommand(c.name) {
@@ -99,7 +100,7 @@ func (x *Completion) addCommands() {
 	}
 }
 
-// option adds the options of a command, or the values of the one that is there.
+// addOptions adds the options of a command, or the values of the option in the prefix.
 func (x *Completion) addOptions(c *command) {
 	if name, value, attached := strings.Cut(x.prefix, "="); attached {
 		if o := c.long(strings.TrimLeft(name, "-")); o != nil {
@@ -117,7 +118,7 @@ func (x *Completion) addOptions(c *command) {
 	}
 }
 
-// value adds the values of an option.
+// addValues adds the values of an option.
 func (x *Completion) addValues(o *option) {
 	switch {
 	case o.choices != "":
@@ -137,8 +138,7 @@ func (x *Completion) addValues(o *option) {
 	}
 }
 
-// list adds items of a list with commas, of which the last one is typed. A number of places
-// may stand before it.
+// addItems adds items of a list with commas, whose last item is being typed. N/ may stand before it.
 func (x *Completion) addItems(items []string) {
 	before := x.prefix[:strings.LastIndexByte(x.prefix, ',')+1]
 	if slots, _ := cutSlots(x.prefix[len(before):]); slots != "" {
@@ -149,7 +149,7 @@ func (x *Completion) addItems(items []string) {
 	}
 }
 
-// sshHosts returns the hosts that the user's files for ssh name, sorted.
+// sshHosts returns the hosts in the user's ssh configuration and known_hosts, sorted.
 func sshHosts() (hosts []string) {
 	home, _ := os.UserHomeDir()
 	for name, line := range map[string]string{"config": `(?im)^[ \t]*host[ \t=]+(.*)`, "known_hosts": `(?m)^([^@ ]+) `} {
@@ -158,14 +158,13 @@ func sshHosts() (hosts []string) {
 			hosts = append(hosts, strings.FieldsFunc(found[1], func(r rune) bool { return strings.ContainsRune(" \t\",", r) })...)
 		}
 	}
-	// Neither patterns, hashes and comments, nor names with a port.
+	// Drop patterns, hashed names, comments, and names with a port.
 	hosts = slices.DeleteFunc(hosts, func(h string) bool { return strings.ContainsAny(h, "*?!|#[") })
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
 }
 
-// operand adds what the nth operand of a command may be. The first one is at a word of
-// the shell's line.
+// addOperands adds the possible nth operands of a command. first is the number of the first operand's word.
 func (x *Completion) addOperands(c *command, n, first int) {
 	switch c.operands {
 	case takesCommand:
@@ -193,8 +192,8 @@ func (x *Completion) addOperands(c *command, n, first int) {
 	}
 }
 
-// Text returns the completion for the script of completionScript: the kind on a line,
-// and the words, each on a line. More are the runs or the tasks that are asked for.
+// Text returns the completion in the form for the script of completionScript: a line with the kind, and a line
+// for each word. more holds the runs and tasks, if x asks for them.
 func (x *Completion) Text(more []Candidate) string {
 	for _, m := range more {
 		x.add(m.Word, m.Text)
@@ -214,8 +213,7 @@ func (x *Completion) Text(more []Candidate) string {
 	return b.String()
 }
 
-// completionScript returns the script that has a shell ask crew how to
-// complete its command lines.
+// completionScript returns the script that makes a shell complete crew's command lines.
 func completionScript(shell string) string {
 	switch shell {
 	case "zsh":
@@ -247,8 +245,7 @@ _crew() {
 complete -F _crew crew
 `
 
-// As a file in fpath the script is the body of _crew; if it is sourced, it
-// registers the function.
+// In a file in fpath the script is the body of _crew. If it is sourced, it registers the function.
 const zshScript = `#compdef crew
 # zsh completion for crew: source <(crew --completion zsh), or a file _crew in fpath
 _crew() {

@@ -11,10 +11,9 @@ import (
 
 const defaultQueue = "default"
 
-// newOptions returns Options for an empty command line, without the defaults that
-// finish fills in.
+// newOptions returns Options for an empty command line, without the defaults that finish sets.
 func newOptions(c *command) *Options {
-	return &Options{ // as literals: to parse them costs a tenth of the start
+	return &Options{ // literals: parsing the defaults would take a tenth of the start
 		Do: c.name, command: c,
 		Input:   Input{Delim: "\n"},
 		Command: Command{Replace: "{}"},
@@ -32,10 +31,10 @@ func newOptions(c *command) *Options {
 	}
 }
 
-// finish fills in the defaults that depend on other options.
+// finish sets the defaults that depend on other options.
 func (o *Options) finish() {
 	if o.Fed() {
-		o.Input.Groups = []input.Group{{Values: []string{}}} // values, of which none is there yet
+		o.Input.Groups = []input.Group{{Values: []string{}}} // an empty list of values, so that the run does not read stdin
 	}
 	slices.SortFunc(o.Queue.Caps, func(a, b task.Cap) int { return strings.Compare(a.Name, b.Name) })
 	if o.Do == DoAttach {
@@ -64,14 +63,14 @@ func (o *Options) finish() {
 	}
 }
 
-// spreadChars is the size of a command with -X, which xargs fills, too. Larger ones hardly
-// run faster, and up to one for each worker is held back.
+// spreadChars is the default size of a command with -X. xargs fills its commands to the same size. Larger
+// commands hardly run faster, and up to one per worker is held back.
 const spreadChars = 128 << 10
 
-// DefaultBlock is the size of blocks, unless --block says otherwise.
+// DefaultBlock is the default of --block.
 const DefaultBlock = 1 << 20
 
-// finishPipe fills in the defaults of --pipe.
+// finishPipe sets the defaults of --pipe.
 func (o *Options) finishPipe() {
 	p := &o.Pipe
 	if !p.On {
@@ -83,7 +82,7 @@ func (o *Options) finishPipe() {
 	if !o.Any("recend recstart") {
 		p.End = "\n"
 	}
-	if o.Coproc.Words != "" { // a filter's last block lasts until the filter exits, beside the next one
+	if o.Coproc.Words != "" { // a filter's last block ends only when the filter exits, so the next one overlaps it
 		o.Coproc.Window = max(o.Coproc.Window, 2)
 	}
 }

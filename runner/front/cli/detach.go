@@ -2,15 +2,15 @@ package cli
 
 import "time"
 
-// carried are the options that a run takes along when it is handed over. Of a template, which its tasks
-// have filled in, only that there is one matters.
+// The options of a detached run that its submitting process needs. The tasks have already expanded the
+// templates, so it only matters that the options are given.
 const (
 	detachOptions   = "sched topics per-key cap rate key-rate buffer delay jitter order halt fail-fast deadline flaky-fail input " + retryOptions
 	retryOptions    = "retries retry-delay retry-max-delay retry-on timeout idle-timeout kill-after"
 	templateOptions = "key cost priority weight needs"
 )
 
-// Carried returns the options that a run takes along when it is handed over at a time, each as one word.
+// DetachWords returns the options that a run takes along when it is detached at time now, one word each.
 func (o *Options) DetachWords(now time.Time) (words []string) {
 	for _, u := range o.uses {
 		switch name := u.opt.name; {
@@ -28,18 +28,18 @@ func (o *Options) DetachWords(now time.Time) (words []string) {
 	return words
 }
 
-// ParseCarried returns the options of a run that was handed over. Somebody else may have written the
-// words: others than Carried returns are refused.
+// ParseDetached parses the words of DetachWords. The words may come from another user, so it refuses all
+// other options.
 func ParseDetached(words []string) (*Options, error) {
 	c := commandNamed(DoRun)
 	l, err := c.split(words)
 	for _, u := range l.uses {
 		if !hasWord(detachOptions+" "+templateOptions, u.opt.name) {
-			err = &UsageError{Msg: "a run that is handed over takes no " + u.spelled}
+			err = &UsageError{Msg: "a detached run takes no " + u.spelled}
 		}
 	}
 	if err == nil && len(l.operands) > 0 {
-		err = &UsageError{Msg: "a run that is handed over takes no command"}
+		err = &UsageError{Msg: "a detached run takes no command"}
 	}
 	if err != nil {
 		return nil, err

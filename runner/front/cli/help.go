@@ -45,7 +45,7 @@ failed, 126 the command cannot be executed, 127 not found, 128+N signal N.
 See crew(1), or crew help TOPIC; crew help topics lists the topics.
 `
 
-// shortHead, the options of shortOptions and shortTail are what -h prints, on one screen.
+// The parts of -h: shortHead, the rows of shortOptions, and shortTail. They fit on one screen.
 const (
 	shortHead = `Usage: crew [options] [--] command [args...] [::: values...]...
 {} record  {.} no extension  {/} basename  {//} dirname  {1} column  {#} number
@@ -55,7 +55,7 @@ const (
 	shortTail = "The rest: crew --help, crew help TOPIC, man crew. Running crews: crew ctl --help\n"
 )
 
-// What the help of some commands ends with.
+// The last lines of the help of some commands.
 const (
 	wordTail = `
 See crew --help for the placeholders of a command.
@@ -72,14 +72,14 @@ See crew engine VERB --help.
 `
 )
 
-const textColumn = 29 // where the descriptions of options begin
+const textColumn = 29 // column of the descriptions of options
 
-// helpText returns what crew --help prints.
+// helpText returns the text of crew --help.
 func helpText() string {
 	return helpHead + optionRows(true, func(o *option) bool { return o.ofRuns() }) + helpTail
 }
 
-// help returns what --help prints, or -h if short.
+// help returns the text of --help or, if short, of -h.
 func (c *command) help(short bool) string {
 	switch {
 	case c.name == DoRun && short:
@@ -102,7 +102,7 @@ func (c *command) help(short bool) string {
 	return text + strings.ReplaceAll("See PAGE(1) for the rest: man PAGE, or crew help PAGE.\n", "PAGE", c.page())
 }
 
-// verbRows returns the rows of --help for the verbs of the command.
+// verbRows returns the rows of the help for the verbs of the command.
 func (c *command) verbRows() string {
 	var b strings.Builder
 	for _, verb := range c.verbs() {
@@ -112,7 +112,7 @@ func (c *command) verbRows() string {
 	return b.String()
 }
 
-// helpRow returns a row of --help, or two of them if the first column has no room for its text.
+// helpRow returns a row of the help, on two lines if forms do not fit into the first column.
 func helpRow(forms, text string) string {
 	if len(forms) >= textColumn-2 {
 		forms += "\n" + strings.Repeat(" ", textColumn)
@@ -120,7 +120,7 @@ func helpRow(forms, text string) string {
 	return fmt.Sprintf("  %-*s%s\n", textColumn-2, forms, text)
 }
 
-// optionRows returns the rows of --help for the options that are wanted.
+// optionRows returns the rows of the help for the options that are wanted.
 func optionRows(headings bool, wanted func(*option) bool) string {
 	var b strings.Builder
 	heading := ""

@@ -10,19 +10,18 @@ import (
 	"sync"
 )
 
-// Host is a machine of --ssh.
+// Host is a machine of -S.
 type Host struct {
-	Target string // as ssh knows it; "" for this machine
-	Port   string // "" for the one that ssh chooses
-	Slots  int    // 0 for as many as it has processors
-	Name   string // as a worker's; "" for this machine's own
+	Target string // the name that ssh gets; "" for this machine
+	Port   string // "" for the default of ssh
+	Slots  int    // 0 for the number of its processors
+	Name   string // name of its worker; "" for the name of this machine
 }
 
 const hostsHint = "write HOST, USER@HOST or 8/HOST, separated by commas, : for this machine, or ./FILE"
 
-// Hosts parses the values of --ssh. A host that was given before counts once, with
-// the slots that were given last. What has a slash, but no slots before it, is a file with
-// hosts.
+// Hosts parses the values of -S. A host that is given repeatedly counts once, with the slots that were given
+// last. An item with a slash that does not follow a number is a file with hosts.
 func Hosts(values []string) (hosts []Host, files []string, err error) {
 	for item := range strings.SplitSeq(strings.Join(values, ","), ",") {
 		if slots, _ := cutSlots(item); slots != "" || !strings.Contains(item, "/") || strings.HasPrefix(item, "ssh://") {
@@ -38,8 +37,8 @@ func Hosts(values []string) (hosts []Host, files []string, err error) {
 	return hosts, files, nil
 }
 
-// appendFile adds the hosts of a file, of which there must be one. Blank lines, and what
-// begins with #, are skipped.
+// appendFile adds the hosts in a file. It skips blank lines and comments, which start with #. A file without
+// hosts is an error.
 func appendFile(hosts []Host, name string) ([]Host, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -64,7 +63,7 @@ func appendFile(hosts []Host, name string) ([]Host, error) {
 	return hosts, nil
 }
 
-// cutSlots splits 8/HOST. slots is "" if there is no number.
+// cutSlots splits 8/HOST. slots is "" if item does not start with a number and a slash.
 func cutSlots(item string) (slots, target string) {
 	slots, target, found := strings.Cut(item, "/")
 	if !found || !isNumber(slots) {
@@ -73,13 +72,13 @@ func cutSlots(item string) (slots, target string) {
 	return slots, target
 }
 
-// hostForm matches a host, with or without slots: what ssh knows it by has no blank and begins with no
-// hyphen, and only ssh:// has slashes.
+// hostForm matches a host, with or without slots. The name that ssh gets has no blanks and no hyphen at its
+// start, so that it is no option, and has slashes only after ssh:.
 var hostForm = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:(\d+)/)?(ssh://[^\s\pZ\pC]+|[^-/\s\pZ\pC][^/\s\pZ\pC]*)$`)
 })
 
-// appendHost adds a host. Errors begin with where.
+// appendHost adds a host. where starts the text of errors.
 func appendHost(hosts []Host, item, where string) ([]Host, error) {
 	bad := func(hint string) error {
 		return &UsageError{fmt.Sprintf("%sbad host for --ssh: %q", where, item), hint}
@@ -110,11 +109,11 @@ func appendHost(hosts []Host, item, where string) ([]Host, error) {
 	return append(hosts, h), nil
 }
 
-// mostSlots is more than any machine can use.
+// maxSlots is more than any machine can use.
 const maxSlots = 100_000
 
-// hostName returns the name of a target's worker: the host without user and port, in
-// the characters of a name.
+// hostName returns the name of a target's worker: the host without user and port, with characters that names
+// cannot have replaced.
 func hostName(target string) string {
 	name := target
 	if host, found := strings.CutPrefix(target, "ssh://"); found {
@@ -123,7 +122,7 @@ func hostName(target string) string {
 	}
 	name = name[strings.LastIndexByte(name, '@')+1:]
 	others := `[^\w.-]`
-	if strings.Trim(name, digits+".") == "" { // its parts are no domains
+	if strings.Trim(name, digits+".") == "" { // an IP address, whose parts are no domains
 		others = `[^\w-]`
 	}
 	name = strings.Trim(regexp.MustCompile(others).ReplaceAllString(name, "-"), "-")

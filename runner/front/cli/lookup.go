@@ -8,12 +8,11 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// version is the version of a release, which .ci/release has the linker fill in.
+// version is the version of a release. .ci/release sets it through the linker.
 var version string
 
-// versionText returns what --version prints: the version of the release or, in any
-// other build, the version of the module that the go command has recorded. The form for
-// other systems than Linux adds the word portable.
+// versionText returns the text of --version: the version of the release or, in any other build, the version
+// of the module that the go command has recorded. The portable form of crew adds the word portable.
 func versionText() string {
 	name := version
 	if info, ok := debug.ReadBuildInfo(); name == "" && ok {
@@ -26,19 +25,19 @@ func versionText() string {
 	return text + "\n"
 }
 
-// long returns the option with a long name of crew's or of its peers, or nil. If c has
-// runs, the option may be one that it does not take.
+// long returns the option with a long name, of crew or of another tool, or nil. If c takes the options of
+// runs, the result may be an option of runs that c does not take.
 func (c *command) long(name string) *option {
 	return c.option(name, func(o *option) bool { return sameName(o.name, name) })
 }
 
-// short is like long, for a letter.
+// short is like long for a letter.
 func (c *command) short(letter byte) *option {
 	return c.option(string(letter), func(o *option) bool { return strings.IndexByte(o.short, letter) >= 0 })
 }
 
-// option returns the option for which is holds, or which peers spell so: one of the command's own or,
-// if it has runs, one of theirs.
+// option returns an option that satisfies is, or that another tool spells this way. It prefers the options of
+// c and, if c takes the options of runs, falls back to all of those.
 func (c *command) option(spelled string, is func(*option) bool) (ofRuns *option) {
 	for _, o := range options() {
 		switch {
@@ -55,10 +54,10 @@ func (c *command) option(spelled string, is func(*option) bool) (ofRuns *option)
 	return ofRuns
 }
 
-// long returns the option of runs with a name of crew's or of its peers, or nil.
+// long returns the option of runs with a long name, of crew or of another tool, or nil.
 func long(name string) *option { return commands[0].long(name) }
 
-// optionNames returns the options of the command in their long form.
+// optionNames returns the options that c takes, in their long form.
 func (c *command) optionNames() (names []string) {
 	for _, o := range options() {
 		if c.takes(o) {

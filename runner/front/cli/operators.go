@@ -12,13 +12,13 @@ import (
 	"crew/runner/read/expand"
 )
 
-// operators are the words that only a shell understands.
+// operators are words that only a shell understands.
 const operators = "; & && || | |& > >> < 2> 2>> &> 2>&1 >&2"
 
 var assignment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z_][a-zA-Z_0-9]*=`) })
 
-// operator returns the first word of a command without a shell that was probably
-// meant for one, or "".
+// operator returns the first word that was probably meant for a shell, in a command that runs without one, or
+// "".
 func (c Command) operator() string {
 	if len(c.Words) < 2 || c.Shell != "" {
 		return ""
@@ -37,8 +37,8 @@ func (c Command) operator() string {
 	return ""
 }
 
-// program returns the first word that is not one that runs the command after it, as
-// env does, or belongs to one.
+// program returns the program of the command. It skips programs like env that run the command after them,
+// and their arguments.
 func (c Command) program() string {
 	const wraps = "env sudo doas nice ionice nohup time timeout setsid stdbuf chrt taskset"
 	wrapped := false
@@ -54,8 +54,7 @@ func (c Command) program() string {
 	return ""
 }
 
-// TakesFound reports whether the record takes the place of the {} that find has for what
-// it has found.
+// ReplacesFindBraces reports whether crew replaces the {} of find's -exec by the record.
 func (c Command) ReplacesFindBraces() bool {
 	line := strings.Join(c.Words, " ")
 	return !c.Literal && c.Replace == "{}" && (strings.Contains(line, " -exec") || strings.Contains(line, " -ok")) &&
@@ -80,7 +79,7 @@ func (c Command) checkOperators() error {
 	}
 }
 
-// script returns the command as its author probably meant it for a shell.
+// script returns the shell command that the user probably meant.
 func (c Command) script() string {
 	words := slices.Clone(c.Words)
 	for i, w := range words {
@@ -91,20 +90,20 @@ func (c Command) script() string {
 	return strings.Join(words, " ")
 }
 
-// Template returns the command as its template begins, before the names of columns are
-// known.
+// Template returns the configuration of the command's template, as far as it is known without the names of
+// columns.
 func (o *Options) Template() expand.Config {
 	c := o.Command
 	return expand.Config{Words: o.Words(), Shell: c.Shell, Replace: c.Replace, Fields: o.Input.JSON || o.Input.Header}
 }
 
-// MayLackColons reports whether a command without placeholders may end in values
-// that lack a ::: before them, or be meant to run once.
+// MayLackColons reports whether the command may end in values that lack a ::: before them, or may be meant
+// to run once: it has no placeholders, and no option names the input.
 func (o *Options) MayLackColons() bool {
 	return len(o.Input.Files)+len(o.Input.Groups) == 0 && o.Template().Bare()
 }
 
-// Typing returns what to say when a person is to type the records.
+// TerminalNotice returns the notice for records that are read from a terminal.
 func (o *Options) TerminalNotice() string {
 	text := "reading tasks from the terminal: end with Ctrl-D"
 	if o.MayLackColons() && len(o.Command.Words) > 1 {
@@ -113,7 +112,7 @@ func (o *Options) TerminalNotice() string {
 	return text + o.Command.aboutVerb()
 }
 
-// aboutVerb returns the end of a message about a command that is a verb of crew ctl.
+// aboutVerb returns a hint to append to a message if the command is a verb of crew ctl.
 func (c Command) aboutVerb() string {
 	if len(c.Words) == 0 || c.Shell != "" {
 		return ""
@@ -128,7 +127,7 @@ func (c Command) aboutVerb() string {
 	return "; for runs, write crew ctl " + verb
 }
 
-// NoRecords returns the error of a run that would read /dev/null.
+// NoRecords returns the error for a run that would read records from /dev/null.
 func (o *Options) NoRecords() error {
 	hint := "write ::: VALUE... after the command"
 	switch words := o.Words(); {
@@ -146,8 +145,8 @@ func (o *Options) NoRecords() error {
 	return &UsageError{"standard input is /dev/null, so there are no tasks", hint + o.Command.aboutVerb()}
 }
 
-// CannotRun returns what to say about a command that no task can run, which a shell would
-// end with status.
+// CannotRun returns the message about a command that no task can run. status is the exit status that a shell
+// would give.
 func (o *Options) CannotRun(err error, status int) string {
 	c, text := o.Command, err.Error()+": no task can run it"
 	switch {

@@ -13,29 +13,31 @@ import (
 	"crew/runner/decide/task"
 )
 
-// option is the tag of a field of Options, taken apart. The parser, --help and the completion use it,
-// and a test compares the man page with it. Its row has form, of, text and values with " | " between
-// them. A field called _ sets another one or, without to, stands for an option with a value.
+// option describes an option. It is parsed from the tag of a field of Options. The tag's row has four parts,
+// separated by " | ": form, commands, text and values. A field called _ stands for an option that sets the
+// field named by the tag's to or, without to, for an abbreviation. The parser, --help and the completion use
+// options, and a test compares the man pages with them.
 type option struct {
-	form     string // the names and the value, as --help has them, or a heading
-	commands string // the commands that take it, with a hyphen before a verb, or a tool with all its verbs; "" of a heading
+	form     string // names and value, as --help shows them, or a heading
+	commands string // commands that take it, such as run, ctl-add, or ctl for all its verbs; "" for a heading
 	text     string // description in --help
-	values   string // the least and the most number, or any; the value of an option that takes none
-	field    string // the path of the field that it sets
-	parser   string // which of the parsers its value takes; "" if the field tells
+	values   string // range LOW..HIGH, choices, or any; for an option without a value, the value to set
+	field    string // path of the field that it sets
+	parser   string // key in parsers; "" to parse by the type of the field
 
-	name    string // long, without dashes; "" of a heading
-	short   string // letters of the short forms
+	name    string // long name, without dashes; "" for a heading
+	short   string // letters of the short names
 	value   string // name of the value; "" if the option takes none
-	choices string // the values, if they are a closed set
-	implied string // the value if none is attached; "" if one has to follow
-	means   string // name=value of the option that this one is short for
+	choices string // possible values, if they are a closed set
+	implied string // value if none is attached; "" if a value is required
+	means   string // name=value that this option abbreviates; "" for none
 }
 
 // options returns the table of options, in the order of --help.
 var options = sync.OnceValue(func() []*option { return collectOptions(reflect.TypeFor[Options](), "") })
 
-// optionsOf returns the options that set the fields of a struct at a path, with their headings.
+// collectOptions returns the options of the fields of a struct, with their headings. path is the path of the
+// struct in Options.
 func collectOptions(t reflect.Type, path string) (all []*option) {
 	for f := range t.Fields() {
 		if row, found := f.Tag.Lookup("row"); found {
@@ -52,7 +54,7 @@ func collectOptions(t reflect.Type, path string) (all []*option) {
 	return all
 }
 
-// newOption takes the tag of a field apart.
+// newOption parses the tag of a field.
 func newOption(f reflect.StructField, row, path string) *option {
 	part := strings.Split(row, " | ")
 	o := &option{form: part[0], commands: cmp.Or(commandSets[part[1]], part[1]), text: part[2], values: strings.Join(part[3:], ""), field: path + f.Name, parser: f.Tag.Get("by")}
@@ -80,7 +82,7 @@ func newOption(f reflect.StructField, row, path string) *option {
 	return o
 }
 
-// sets are the commands that words of rows stand for.
+// commandSets maps words in rows to the commands that they stand for.
 var commandSets = map[string]string{
 	"runs":       "run serve",
 	"all":        "run serve worker",
@@ -91,7 +93,7 @@ var commandSets = map[string]string{
 	"linked": "engine-invite engine-revoke engine-status engine-cancel engine-drain engine-attach",
 }
 
-// set sets the field of an option.
+// set sets the field of an option to a value.
 func (o *Options) set(p *option, value string) (err error) {
 	to := reflect.ValueOf(o).Elem()
 	for name := range strings.SplitSeq(p.field, ".") {
@@ -125,7 +127,7 @@ func (o *Options) set(p *option, value string) (err error) {
 	case reflect.Slice:
 		to.Set(reflect.Append(to, reflect.ValueOf(value)))
 		_, err = parseText(value)
-	case reflect.Uint8: // from 1, in the order of the choices
+	case reflect.Uint8: // numbers from 1, in the order of the choices
 		to.SetUint(uint64(1 + slices.Index(strings.Fields(p.choices), value)))
 	case reflect.Int:
 		least, _ := strconv.Atoi(low)
@@ -144,7 +146,7 @@ func (o *Options) set(p *option, value string) (err error) {
 	return err
 }
 
-// ofRuns reports whether the option is one of those that run tasks.
+// ofRuns reports whether a command that runs tasks takes the option.
 func (o *option) ofRuns() bool {
 	return hasWord(o.commands, DoRun) || hasWord(o.commands, DoServe) || hasWord(o.commands, DoWork)
 }
@@ -152,9 +154,9 @@ func (o *option) ofRuns() bool {
 // use is one occurrence of an option.
 type use struct {
 	opt     *option
-	spelled string // as typed, such as -k, for messages
+	spelled string // as typed, for messages
 	value   string // "" if the option takes none
-	env     bool   // it comes from CREW_OPTS
+	env     bool   // from CREW_OPTS
 }
 
 // word returns the option as one word: --name or --name=value.
@@ -195,12 +197,12 @@ func missingValue(u use) error {
 	return &UsageError{u.spelled + " needs a value", "write " + u.spelled + " " + u.opt.value}
 }
 
-// bad returns the error of a value of the option.
+// bad returns the error for a wrong value, with err as the hint.
 func (u use) bad(err error) error {
 	return &UsageError{fmt.Sprintf("bad value %q for %s", u.value, u), err.Error()}
 }
 
-// typed returns the option's shortest form.
+// typed returns the shortest form of the option's name.
 func (o *option) typed() string {
 	if o.short != "" {
 		return "-" + o.short[:1]
@@ -208,7 +210,7 @@ func (o *option) typed() string {
 	return "--" + o.name
 }
 
-// given returns the last use of an option, or nil.
+// given returns the last use of an option, or nil if it was not given.
 func (o *Options) given(name string) *use {
 	for i := len(o.uses) - 1; i >= 0; i-- {
 		if o.uses[i].opt.name == name {
@@ -218,12 +220,12 @@ func (o *Options) given(name string) *use {
 	return nil
 }
 
-// Any reports whether one of the options with these names was given.
+// Any reports whether one of the options in names, which are separated by blanks, was given.
 func (o *Options) Any(names string) bool {
 	return slices.ContainsFunc(o.uses, func(u use) bool { return hasWord(names, u.opt.name) })
 }
 
-// Typed returns how an option was typed, or "" if it was not given.
+// Typed returns an option as it was typed, or "" if it was not given.
 func (o *Options) Typed(name string) string {
 	if u := o.given(name); u != nil {
 		return u.String()
@@ -231,7 +233,7 @@ func (o *Options) Typed(name string) string {
 	return ""
 }
 
-// OtherFile returns another option whose file is the same, or "".
+// OtherFile returns another option than option whose file satisfies same, or "".
 func (o *Options) OtherFile(option string, same func(file string) bool) string {
 	for _, u := range o.uses {
 		file := u.value
@@ -245,18 +247,18 @@ func (o *Options) OtherFile(option string, same func(file string) bool) string {
 	return ""
 }
 
-// Bad returns the error of an option's value, for which err is the hint.
+// Bad returns the error for the wrong value of an option that was given, with err as the hint.
 func (o *Options) Bad(name string, err error) error { return o.given(name).bad(err) }
 
-// command is a row of the command table. The parser, the help and the completion use
-// it, and a test compares the man page with it.
+// command is a row of the command table. The parser, the help and the completion use it, and a test compares
+// the man pages with it.
 type command struct {
 	name     string // all its words: "ctl log"
-	operands string // as the help has them, one of the constants below
+	operands string // as the help shows them; one of the takes constants
 	text     string // description in the help
 }
 
-// UsageError is a mistake in how crew was called, found before anything ran.
+// UsageError is a mistake in a command line, found before anything ran.
 type UsageError struct {
 	Msg  string // what is wrong
 	Hint string // what to write instead; can be ""

@@ -12,12 +12,12 @@ import (
 	"crew/sched"
 )
 
-// Options is a parsed and checked command line. A field whose tag has a row is set by the option that
-// the row describes, in the order of --help. See option.
+// Options is a parsed and checked command line. The tags of its fields describe the options that set them, in
+// the order of --help; see option.
 type Options struct {
-	Do         string      // the command, such as Run or "ctl log"
-	Print      string      // what to print instead; "" for nothing
-	Completion *Completion // what to complete instead; nil for nothing
+	Do         string      // the command, such as DoRun or "ctl log"
+	Print      string      // text to print instead of running; "" for none
+	Completion *Completion // completion to print instead of running; nil for none
 
 	Input   Input `heading:"Tasks in"`
 	Command Command
@@ -27,7 +27,7 @@ type Options struct {
 	Jobserver Jobserver
 	Sched     Sched
 	Terms     Terms
-	Queue     core.Queue // as far as options say it; Caps are in order of name
+	Queue     core.Queue // the parts that options set; Caps are sorted by name
 	Machine   Machine
 	Coproc    Coproc
 
@@ -51,11 +51,10 @@ type Options struct {
 	_    struct{} `row:"-h, --help | ctl engine state report web | print this" to:"Help"`
 
 	command *command
-	uses    []use // the options given, in order, without those that were dropped
+	uses    []use // the options that were given, in order
 }
 
-// Input configures where records come from and how they are cut. Delim, which ends a record, is
-// not empty.
+// Input configures where records come from and how they are split. Delim ends a record, and is never empty.
 type Input struct {
 	Files     []string       `row:"-a, --arg-file FILE | run | read records from FILE (- is stdin); repeatable"`
 	Groups    []input.Group  // read after the files
@@ -71,29 +70,29 @@ type Input struct {
 	Times     []string       `row:"--times PATH | run | durations of earlier runs: joblog, --json, --state"`
 }
 
-// Shard is the part of the records that the run takes. The zero Shard is all of them.
+// Shard is the part of the records that the run takes. The zero Shard stands for all records.
 type Shard struct{ Number, Of int } // Number from 1
 
-// Command configures the command that runs for a record. It has no Words if each record is a
-// command line. A MaxArgs of 0 is for as many records as MaxChars allows, of which 0 is for the
-// system's limit.
+// Command configures the command that runs for a record. Without Words, each record is a command line. A
+// MaxArgs of 0 allows as many records as fit into MaxChars, and a MaxChars of 0 stands for the limit of the
+// system.
 type Command struct {
 	Words    []string
-	Literal  bool   // after a --, so that a word such as ; is what it says
+	Literal  bool   // after --: words like ; are arguments
 	MaxArgs  int    `row:"-n, --max-args N | all | up to N records per command; 0: leave them out | 0.."`
 	NoArgs   bool   // -n0: the record is not inserted
 	MaxChars int    `row:"-s, --max-chars N | run | as many records per command as fit in N bytes | 1.."`
 	Spread   bool   `row:"-X, --spread | run | as many records as fit, shared out evenly"`
 	Replace  string `row:"-I, --replace STR | all | use STR instead of {} for the record"`
 	Stdin    bool   `row:"--stdin | all | give the record to the task on its stdin"`
-	Shell    string // "" if only shell syntax calls for one
+	Shell    string // "" to use a shell only for shell syntax
 }
 
 // Batches reports whether a command can take several records.
 func (c Command) Batches() bool { return c.MaxArgs != 1 || c.MaxChars > 0 }
 
-// Pipe configures how a stream is cut into blocks. Block is bytes or, if it is negative, blocks of
-// a worker. For either, 0 is for any; a Start or End of "" is for any, too.
+// Pipe configures how a stream is split into blocks. Block is a number of bytes or, if negative, of blocks per
+// worker. A Block, Records, Start or End with its zero value sets no condition.
 type Pipe struct {
 	On      bool   `row:"--pipe | run | cut a stream into blocks, one per task, on stdin"`
 	Block   int64  `row:"--block SIZE | run | about SIZE bytes per block (1M); -N: N per worker" by:"block"`
@@ -102,8 +101,8 @@ type Pipe struct {
 	Start   string `row:"--recstart STR | run | with --pipe: records begin with STR" by:"mark"`
 }
 
-// Pool configures the workers. Jobs are as written, or a file with their number; "" is for the
-// default.
+// Pool configures the workers. Jobs is the number of workers as typed, or the name of a file that holds it; ""
+// stands for the default.
 type Pool struct {
 	Jobs     string        `row:"-j, -P, --jobs N | all | workers: N, N%, +N, -N, 0 (maximum), or a FILE"`
 	_        struct{}      `row:"--buffer N | run | read N records ahead (2 per worker, at least 64) | 1..1073741824" to:"Queue.Buffer"`
@@ -118,13 +117,13 @@ type Pool struct {
 	_        struct{}      `row:"--shell PATH | all | run the command in this shell" to:"Command.Shell"`
 }
 
-// Jobserver configures with whom the run shares the places for its tasks.
+// Jobserver configures whether the run shares its places for tasks with make or its own tasks.
 type Jobserver struct {
 	Mode  string `row:"--jobserver[=WHEN] | all | share the workers with make -j; =no: join none | share join no"`
 	Style string `row:"--jobserver-style FORM | all | auto (default), fifo, or pipe (make before 4.4) | auto fifo pipe"`
 }
 
-// Sched configures the order of tasks and which worker runs them. An Order of "" is that of the input.
+// Sched configures the order of tasks and which worker runs them. An Order of "" is the order of the input.
 type Sched struct {
 	Policy string       `row:"--sched POLICY | runs | fifo, round-robin, least-busy, keyed, topic or fair | fifo round-robin least-busy keyed topic fair"`
 	Key    string       `row:"--key TEMPLATE | runs | what policies and limits group by, e.g. '{1}'"`
@@ -134,7 +133,7 @@ type Sched struct {
 	Order  string       `row:"--order ORDER | run | longest-first or shortest-first, by cost or time | input longest-first shortest-first"`
 }
 
-// Terms configures what tasks take to start, beside a worker.
+// Terms configures what tasks need to start, in addition to a worker.
 type Terms struct {
 	Priority string   `row:"--priority TEMPLATE | runs | -1000 to 1000 (0); higher starts first"`
 	Weight   string   `row:"--weight TEMPLATE | runs | how many workers a task occupies (1)"`
@@ -144,15 +143,15 @@ type Terms struct {
 	_        struct{} `row:"--key-rate N/PERIOD | runs | the same limit for each key" to:"Queue.KeyRate" by:"rate"`
 }
 
-// Machine configures when too much is going on on this machine to start more. Its zero amounts are
-// no bounds.
+// Machine configures the load and the free memory of this machine at which no task starts. A zero amount sets
+// no bound.
 type Machine struct {
 	Load    Amount `row:"--load N | runs | start nothing while the load is N or N% of CPUs" by:"load"`
 	MemFree Amount `row:"--memfree SIZE | runs | start nothing while less than SIZE or N% is free" by:"memfree"`
 }
 
-// Coproc configures persistent workers, which take the records instead of a command. Words is the
-// command of each; "" is for none.
+// Coproc configures persistent workers, which read the records. Words is their command; "" stands for no
+// persistent workers.
 type Coproc struct {
 	Words    string        `row:"--worker CMD | all | give the records to long-lived processes"`
 	Protocol task.Protocol `row:"--worker-protocol NAME | all | line (default), nul or json | line nul json"`
@@ -165,8 +164,7 @@ type Coproc struct {
 	_        struct{} `row:"--worker-age DUR | all | replace a worker after DUR | 1us.." to:"Coproc.Life.Age"`
 }
 
-// Failure configures limits of time, retries and the early end of a run. The longest delay is not less
-// than the first.
+// Failure configures time limits, retries and the early end of a run. Retry.MaxDelay is at least Retry.Delay.
 type Failure struct {
 	Retry     core.Retry
 	Limit     core.Limit
@@ -184,8 +182,7 @@ type Failure struct {
 	_         struct{} `row:"--deadline WHEN | runs | end the run after 90m, for example, or at 06:00" to:"Failure.Limit" by:"deadline"`
 }
 
-// Output configures where results go. With FailedOnly nothing is said of a run of tasks that all
-// succeed, either.
+// Output configures where results go. FailedOnly also silences crew itself if all tasks succeed.
 type Output struct {
 	KeepOrder  bool     `row:"-k, --keep-order | run engine-attach | print results in input order"`
 	Mode       string   `row:"--output MODE | shown | group (default), line, raw or none | group line raw none"`
@@ -197,18 +194,18 @@ type Output struct {
 	JSON       bool     `row:"--json | shown | print one JSON object per result"`
 	Results    string   `row:"--results DIR | shown | save each task's output in a directory under DIR"`
 	Joblog     string   `row:"--joblog FILE | shown | log a line per task, as parallel; +FILE appends"`
-	Append     bool     // to what the joblog holds
+	Append     bool     // append to Joblog
 	JUnit      string   `row:"--junit FILE | shown | write a JUnit XML report at the end"`
 }
 
-// After configures what is made of a run in the end. Notify is a command line of the shell.
+// After configures what happens after the run. Notify is a shell command.
 type After struct {
 	Report string `row:"--report FILE | shown | write an HTML report at the end"`
 	Trace  string `row:"--trace FILE | shown | write a trace for Perfetto or chrome://tracing"`
 	Notify string `row:"--notify CMD | shown | run CMD at the end, with the summary on its stdin"`
 }
 
-// Show configures what people see beside the results.
+// Show configures the messages that crew prints in addition to the results.
 type Show struct {
 	CI       string   `row:"--ci SERVER | shown | CI server: auto (default), github, gitlab or none | auto github gitlab none"`
 	Progress string   `row:"--progress WHEN | everywhere | a bar: auto (on a terminal), always, never | auto always never" by:"progress"`
@@ -218,8 +215,7 @@ type Show struct {
 	DryRun   bool     `row:"--dry-run | run | print the commands, run nothing"`
 }
 
-// Makes configures the files that tasks make. Without Reads, the columns that name files are what
-// they are made from.
+// Makes configures the files that tasks make. Without Reads, they are made from the columns that name files.
 type Makes struct {
 	Outs   []string `row:"--makes TEMPLATE | runs | a file that the task makes; skip it if up to date"`
 	Stdout string   `row:"--stdout-to TEMPLATE | runs | make this file from the task's standard output"`
@@ -227,7 +223,7 @@ type Makes struct {
 	Always bool     `row:"--always-make | runs | run tasks that are up to date, too"`
 }
 
-// Any reports whether anything is known of what tasks make.
+// Any reports whether tasks make files that crew knows of.
 func (m *Makes) Any() bool { return len(m.Outs) > 0 || m.Stdout != "" }
 
 // State configures the journal.
@@ -239,7 +235,7 @@ type State struct {
 	Reset       bool   `row:"--state-reset | runs | discard the run in DIR and start over"`
 }
 
-// Serve configures a run that others feed.
+// Serve configures crew serve.
 type Serve struct {
 	Feed core.Feed
 	_    struct{}      `row:"--max-queued N | serve | let at most N tasks wait (100000) | 1.." to:"Serve.Feed.MaxQueued"`
@@ -247,7 +243,7 @@ type Serve struct {
 	Keep time.Duration `row:"--keep DUR | serve | with --state: forget ended tasks after DUR (24h)"`
 }
 
-// Engine configures runs on other machines, and crew worker. URL can be the name of a NATS context.
+// Engine configures runs on other machines and crew worker. URL can also be the name of a NATS context.
 type Engine struct {
 	URL   string        `row:"--engine URL | all | run tasks on the workers of this NATS server"`
 	Queue string        `row:"--queue NAME | all | the queue of workers to use (default)" by:"queue"`
@@ -274,18 +270,18 @@ type Engine struct {
 	Trust    []string      `row:"--trust FILE | worker | crew worker: file of public keys to trust"`
 }
 
-// Control configures how others see and steer the run. With Off there is no socket.
+// Control configures the control of the run through crew ctl. If Off is set, there is no socket.
 type Control struct {
 	Name string `row:"--name NAME | all | name of the run, for crew ctl" by:"name"`
 	Off  bool   `row:"--no-control | run worker | make no socket for crew ctl"`
 }
 
-// Ctl is a command of crew ctl, and of what takes its operands: crew engine, crew state and crew
-// report. Run is the run, the file of crew engine key, or the directory of crew state; "" is for the
-// only one. Work is what to add, the workers of crew engine drain, or the files and directories of
-// crew report, of which "-" is stdin.
+// Ctl configures crew ctl, and the other commands that share its operands: crew engine, crew state and crew
+// report. Run is the run, the file of crew engine key, or the directory of crew state; "" stands for the only
+// run. Work holds the words to add, the workers of crew engine drain, or the files and directories of crew
+// report, where "-" is stdin.
 type Ctl struct {
-	task.Request        // without Op and Add, of which Adds is a part
+	task.Request        // without Op and Add; see Adds
 	Run          string `row:"--run RUN | named | the process ID or the name of the run | any"`
 
 	_       struct{}      `row:"-f, --follow | ctl-log | keep printing until the task ends" to:"Ctl.Follow"`
@@ -308,13 +304,13 @@ type Ctl struct {
 	_     struct{}      `row:"--note TEXT | ctl-add | a note for explain, status and top to show" to:"Ctl.Adds.Note"`
 	_     struct{}      `row:"--after TASK | ctl-add | start it when TASK has succeeded; repeatable" to:"Ctl.Adds.After" by:"task"`
 	_     struct{}      `row:"--wait | ctl-add | print the output, exit with the task's status" to:"Ctl.Wait"`
-	Adds  task.Addition // the terms of what is added
+	Adds  task.Addition // the terms of the added tasks
 	Work  []string
-	Stdin bool          // the records of standard input are to be added
+	Stdin bool          // add the records of standard input
 	Null  bool          `row:"-0, --null | ctl-add | records of - end with a NUL byte"`
 	Block time.Duration `row:"--block DUR | ctl-add | wait up to DUR for room or for the next crew serve"`
 
-	// of the engine that Run names; no Queue for none, or for all in crew engine drain
+	// of the engine; a Queue of "" stands for none, and for all queues in crew engine drain
 
 	URL   string
 	Queue string   `row:"--queue NAME | engine-drain | only workers of this queue" by:"queue"`
@@ -322,8 +318,8 @@ type Ctl struct {
 	_     struct{} `row:"--engine URL | linked | the NATS server, or the name of a NATS context" to:"Engine.URL"`
 }
 
-// Hub configures crew engine serve, init, invite and revoke. Its Hosts are nil for its own, and a
-// MaxOutput of 0 is for the default.
+// Hub configures crew engine serve, init, invite and revoke. If Hosts is nil, the hub uses its own host name,
+// and a MaxOutput of 0 stands for the default.
 type Hub struct {
 	Dir       string   `row:"--dir DIR | engine-serve engine-invite engine-revoke | the directory of the hub"`
 	Listen    string   `row:"--listen HOST:PORT | engine-serve | the address to listen on (127.0.0.1:4222)"`
@@ -334,7 +330,7 @@ type Hub struct {
 	Invite    Invite
 }
 
-// Invite configures crew engine invite. For is how long until the credentials end; 0 is for ever.
+// Invite configures crew engine invite. For is how long the credentials are valid; 0 means for ever.
 type Invite struct {
 	Submitter bool          `row:"--submitter | engine-invite | let it submit runs instead of working"`
 	For       time.Duration `row:"--expires DUR | engine-invite | the credentials end after DUR (never) | 1s.."`
@@ -347,22 +343,22 @@ type Look struct {
 	TokenFile string `row:"--token-file FILE | web | keep the token of the URL in FILE"`
 }
 
-// Elsewhere reports whether the tasks run on other machines, or would without --dry-run.
+// Elsewhere reports whether the tasks run on other machines, or would do so without --dry-run.
 func (o *Options) Elsewhere() bool {
 	return (o.Do == DoRun || o.Do == DoServe) && (o.Engine.URL != "" || len(o.Engine.Hosts) > 0)
 }
 
-// Far reports whether anything is to run on other machines.
+// Far reports whether tasks really run on other machines.
 func (o *Options) Far() bool { return o.Elsewhere() && !o.Show.DryRun }
 
-// Fed reports whether others bring the run's tasks.
+// Fed reports whether clients or other runs bring the tasks.
 func (o *Options) Fed() bool { return o.Do != DoRun }
 
-// TakesOffers reports whether tasks can need what workers offer.
+// TakesOffers reports whether tasks can need resources that workers offer.
 func (o *Options) TakesOffers() bool { return o.Engine.URL != "" && o.Elsewhere() }
 
-// AllCaps returns the limits by name, and, without units, what workers offer as far as --needs names
-// it as it is.
+// AllCaps returns the limits by name. It includes, without units, the offers of workers that --needs names
+// literally.
 func (o *Options) AllCaps() []task.Cap {
 	all := o.Queue.Caps
 	if !o.TakesOffers() {
@@ -377,8 +373,8 @@ func (o *Options) AllCaps() []task.Cap {
 	return all
 }
 
-// Words returns the command that takes the records, which with --worker is that of
-// the workers. It is empty if each record is a command line.
+// Words returns the command that takes the records; with --worker, that is the command of the workers. It is
+// empty if each record is a command line.
 func (o *Options) Words() []string {
 	if o.Coproc.Words != "" {
 		return []string{o.Coproc.Words}
@@ -417,12 +413,11 @@ func (in Input) Paths() []string {
 // Sources returns the number of sources that are linked or multiplied.
 func (in Input) Sources() int { return min(1, len(in.Files)) + len(in.Groups) }
 
-// ObjectTasks reports whether each JSON object describes a task. With a command it
-// is data.
+// ObjectTasks reports whether each JSON object describes a task. If there is a command, objects are data.
 func (o *Options) ObjectTasks() bool { return o.Input.JSON && len(o.Words()) == 0 }
 
-// Silent reports whether crew says nothing of its own while all is well.
+// Silent reports whether crew prints no messages of its own unless something fails.
 func (o *Options) Silent() bool { return o.Show.Quiet || o.Output.FailedOnly && !o.Show.DryRun }
 
-// TakesValues reports whether values are added to crew serve, and not commands.
+// TakesValues reports whether values are added to crew serve, not commands.
 func (o *Options) TakesValues() bool { return len(o.Words()) > 0 || o.Input.JSON }

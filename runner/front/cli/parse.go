@@ -7,9 +7,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Parse reads a command line, of which args[0] is the program's name, and the options
-// in CREW_OPTS, which come before its own. A mistake in usage is a UsageError. Parse
-// opens no file.
+// Parse parses a command line, where args[0] is the name of the program, and the options in CREW_OPTS, which
+// come first. A mistake in the usage is a *UsageError. Parse opens no files.
 func Parse(args []string, env func(string) string) (*Options, error) {
 	if len(args) > 0 {
 		args = args[1:]
@@ -39,7 +38,7 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 	}
 	refused := o.refusals()
 	switch {
-	case o.Help: // whatever else is wrong
+	case o.Help: // print the help even if something else is wrong
 		o.Print = c.help(o.given("help").spelled == "-h")
 	case o.Print != "":
 	case len(refused) > 0:
@@ -53,8 +52,8 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 	return o, nil
 }
 
-// read returns the Options of a command line. If some of it is wrong, the first mistake
-// is the error, and the Options have the rest.
+// read returns the Options for a command line. If parts are wrong, it returns the first error, together with
+// Options for the rest.
 func (c *command) read(l line) (*Options, error) {
 	o := newOptions(c)
 	o.uses, o.Command.Literal = l.uses, l.dashDash
@@ -71,10 +70,10 @@ func (c *command) read(l line) (*Options, error) {
 			bad = u.bad(err)
 		}
 	}
-	// Its built-in options and commands are switched off, so it takes nothing for its own.
+	// The built-in options and commands of urfave/cli are switched off, so that it passes on all words.
 	app := cli.App{
 		HideHelp: true, HideVersion: true, ExitErrHandler: func(*cli.Context, error) {},
-		Compiled: time.Unix(0, 0), // if unset, urfave/cli looks up the binary's age
+		Compiled: time.Unix(0, 0), // otherwise urfave/cli looks up the age of the binary
 		Commands: []*cli.Command{{
 			Name: c.name, HideHelp: true, SkipFlagParsing: true,
 			Action: func(ctx *cli.Context) error { return c.takeOperands(o, ctx.Args().Slice()) },

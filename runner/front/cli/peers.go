@@ -8,22 +8,22 @@ import (
 	"crew/runner/read/input"
 )
 
-// peers has all options of xargs 4.9 and parallel 20221122, some of later versions, and those of make
-// and nextest that are looked for, which crew does not have by that name: first what they are here,
-// as a name or name=value, and then what to do instead of those that crew does without.
+// peers lists options of other tools that crew does not have under the same name: all options of xargs 4.9
+// and parallel 20221122, some of later versions, and those of make and nextest that users look for. The
+// first lines map them to an option of crew, as name or name=value. The other lines say what to do instead.
 //
 //go:embed peers.txt
 var peers string
 
-// What is between the names of an option of peers, separated by blanks, and what it is here or what to
-// do instead. A dash within a name does not count.
+// The separators in lines of peers: between the names of an option and the option of crew, or the advice.
+// Dashes inside a name do not count.
 const (
 	meansOption = " = "
 	meansAdvice = ": "
 )
 
-// peer returns what there is about an option of peers, or about an option of crew with a value of theirs,
-// as name=value, or "".
+// lookupPeer returns what peers says about an option of another tool, or about name=value for an option of
+// crew with a value that another tool takes, or "". about is meansOption or meansAdvice.
 func lookupPeer(name, about string) string {
 	for line := range strings.Lines(peers) {
 		names, says, _ := strings.Cut(strings.TrimSpace(line), about)
@@ -34,7 +34,7 @@ func lookupPeer(name, about string) string {
 	return ""
 }
 
-// accepted returns the option that peers spell name, or nil.
+// peerOption returns the option that other tools call name, or nil.
 func peerOption(name string) *option {
 	known := lookupPeer(name, meansOption)
 	switch {
@@ -46,8 +46,7 @@ func peerOption(name string) *option {
 	return long(known)
 }
 
-// sameName reports whether two names differ in dashes alone, as in dry-run and
-// dryrun.
+// sameName reports whether two names differ only in dashes, like dry-run and dryrun.
 func sameName(a, b string) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = strings.TrimLeft(a[1:], "-"), strings.TrimLeft(b[1:], "-")
@@ -55,8 +54,8 @@ func sameName(a, b string) bool {
 	return a == b
 }
 
-// WholeLines returns the -L that people coming from xargs may expect to split lines
-// at blanks, as they typed it, or "".
+// WholeLines returns -L as it was typed, if it was given and the user may expect it to split lines at blanks,
+// as xargs does; otherwise "".
 func (o *Options) WholeLines() string {
 	u := o.given("max-args")
 	values := func(g input.Group) bool { return g.File == "" }

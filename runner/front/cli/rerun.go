@@ -14,28 +14,28 @@ import (
 	"crew/runner/read/expand"
 )
 
-// Rerun writes the command lines that run again what a run has left.
+// Rerun writes command lines that run again tasks that a run did not complete.
 type Rerun struct {
 	*Options
-	CommandLines bool // the command lines of tasks are the records
-	Unread       bool // the records are those of the input that were not read, on standard input
+	CommandLines bool // the records are the command lines of tasks
+	Unread       bool // the records are the unread rest of the input, on standard input
 }
 
-// CommandsSuffice reports whether the command lines of failed tasks are enough to
-// run them again: nothing else depends on their records.
+// CommandsSuffice reports whether the command lines of failed tasks are enough to run them again, because
+// nothing else depends on their records.
 func (r Rerun) CommandsSuffice() bool {
 	fromEnv := func(u use) bool { return u.env }
 	return !r.Input.JSON && !r.Any("key cost priority weight needs tag tag-string json state makes stdout-to stdin") && !slices.ContainsFunc(r.uses, fromEnv)
 }
 
-// Unlike returns why a task would change if it were run from a list, or "".
+// WhyChanged returns why a task would change if a list of records ran it again, or "".
 func (r Rerun) WhyChanged(t *task.Task) string {
 	if t.Block != nil {
 		return "there are no blocks"
 	}
 	words := r.Words()
 	if len(words) == 0 {
-		words = t.Argv // otherwise, inserted values do not count
+		words = t.Argv // the record is the command, so what it contains counts
 	}
 	number := r.NumberPlaceholder(words)
 	if r.hasPlaceholder(slices.Concat(r.Makes.Outs, r.Makes.Reads, []string{r.Makes.Stdout}), "{#}") {
@@ -52,8 +52,7 @@ func (r Rerun) WhyChanged(t *task.Task) string {
 	return ""
 }
 
-// NumberIn returns what stands for the number of a task in the words of its command, or
-// "".
+// NumberPlaceholder returns the variable or placeholder that stands for the number of a task in words, or "".
 func (r Rerun) NumberPlaceholder(words []string) string {
 	for _, name := range [...]string{"CREW_SEQ", "PARALLEL_SEQ"} {
 		if anyContains(words, name) {
@@ -66,19 +65,20 @@ func (r Rerun) NumberPlaceholder(words []string) string {
 	return ""
 }
 
+// anyContains reports whether one of the words contains text.
 func anyContains(words []string, text string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, text) })
 }
 
-// AsRead reports whether a task gets the text of its records, and not their columns.
+// TakesText reports whether a task gets the text of its records, not their columns.
 func (r Rerun) TakesText() bool {
 	p := r.Protocol()
 	return r.Command.Stdin || p == task.LineProtocol || p == task.NULProtocol
 }
 
-// drops reports whether such a run does without an option, such as those
-// that read and cut records, those about earlier runs, and those of reports. Tasks that read their records
-// need what ends those; records of one source are given to them uncut.
+// omits reports whether the new command line does without an option: options that read and split records,
+// options about earlier runs, and options for reports. Tasks that get the text of their records keep the
+// options for delimiters; records of a single source are given to them unsplit.
 func (r Rerun) omits(name string) bool {
 	switch {
 	case hasWord("arg-file replay retry-failed rerun-changed state-reset jitter report trace", name):
@@ -89,14 +89,14 @@ func (r Rerun) omits(name string) bool {
 		return !r.TakesText()
 	case hasWord("colsep csv", name):
 		return !r.TakesText() || r.Input.Sources() > 1
-	case hasWord("shard times", name): // they are part of what the state is of
+	case hasWord("shard times", name): // with --state, they are part of the journal's command
 		return r.State.Dir == "" && (name == "shard" || r.Sched.Order == "")
 	}
 	return name == "eof" || name == "input" && !r.Input.JSON || r.CommandLines && hasWord("header max-args max-chars spread replace", name)
 }
 
-// Line returns a command line, quoted for a shell, that does to other records what this
-// one does. options and values give those records and are inserted as they are.
+// Line returns a command line, quoted for a shell, that runs other records the way this run does. options and
+// values supply the records and are inserted unchanged.
 func (r Rerun) Line(options, values string) string {
 	var words []string
 	// CREW_OPTS applies to the new command line as well, so clear it if it holds an
@@ -129,7 +129,7 @@ func (r Rerun) Line(options, values string) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
 
-// typed returns the option as a person types it: -j4, and other values as a word of their own.
+// typed returns the option as a person types it: -j4, and other values as a separate word.
 func (u use) typed() string {
 	words := u.appendTyped(nil)
 	if number := u.value != "" && '0' <= u.value[0] && u.value[0] <= '9'; number && len(words[0]) == len("-j") {
@@ -138,7 +138,7 @@ func (u use) typed() string {
 	return strings.Join(words, " ")
 }
 
-// braces match placeholders that a shell leaves alone.
+// braces matches placeholders that a shell leaves alone.
 var braces = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{[\w./#%-]*\}`) })
 
 // quoteWord is like task.Quote, but does not quote placeholders.
@@ -149,18 +149,18 @@ func quoteWord(w string) string {
 	return task.Quote(w)
 }
 
-// commandOptions are the options that decide what the task of a record is. If they
-// differ, a journal belongs to another command.
+// commandOptions are the options that determine the task of a record. If they differ, a journal belongs to
+// another command.
 const commandOptions = "colsep csv header input max-args max-chars shard replace stdin workdir shell " +
 	"worker worker-protocol pipe block records recend recstart"
 
-// Identity returns the command that a journal belongs to.
+// Identity returns the command line that identifies the command of a journal.
 func (o *Options) Identity() string {
 	words := []string{"crew"}
 	if o.Do == DoServe {
 		words = append(words, DoServe)
 	}
-	alone := o.Makes.Any() && o.Do != DoServe // a task is what it makes, by whatever command
+	alone := o.Makes.Any() && o.Do != DoServe // the files that tasks make identify them, not the command
 	for _, u := range o.uses {
 		if n := u.opt.name; n == "makes" || n == "stdout-to" || alone && n == "workdir" {
 			words = u.appendTyped(words)
@@ -174,7 +174,7 @@ func (o *Options) Identity() string {
 			words = u.appendTyped(words)
 		}
 		if name == "shard" && o.Input.Shard.Of > 0 {
-			for _, path := range o.Input.Times { // which say what is in the share
+			for _, path := range o.Input.Times { // the times determine the share
 				words = append(words, "--times", task.Quote(path))
 			}
 		}
@@ -183,7 +183,7 @@ func (o *Options) Identity() string {
 	appends := o.Command.Shell == "" && !o.Command.Stdin && !o.Command.NoArgs && !o.Pipe.On
 	if n := len(command) - 1; appends && n > 0 && command[n] == o.Command.Replace &&
 		!anyContains(command[:n], "{") && !anyContains(command[:n], o.Command.Replace) {
-		command = command[:n] // at the end it is appended anyway
+		command = command[:n] // the record is appended at the end anyway
 	}
 	for _, w := range command {
 		words = append(words, task.Quote(w))
@@ -203,8 +203,8 @@ func (u use) appendTyped(words []string) []string {
 	return words
 }
 
-// besides returns an option for such a run with which this run's joblog,
-// report and results stay: it names other files. With --state that run completes them.
+// withUnusedFile returns an option whose output file is renamed so that the new run does not overwrite this
+// run's joblog, report or results. With --state, the new run completes them, so their names stay.
 func (r Rerun) withUnusedFile(u use) use {
 	if r.State.Dir != "" {
 		return u
@@ -229,8 +229,8 @@ func (r Rerun) withUnusedFile(u use) use {
 	return u
 }
 
-// unused returns a path like this one at which there is no file: log, log.2, log.3. For what was
-// not read it is the one after that.
+// unusedPath returns the first path of log, log.2, log.3, … without a file or, if r.Unread is set, the second
+// one: the first is for the command line that reruns failures.
 func (r Rerun) unusedPath(path string) string {
 	stem := regexp.MustCompile(`\.\d+$`).ReplaceAllString(path, "")
 	for n, rest := 2, r.Unread; ; n++ {
@@ -244,7 +244,7 @@ func (r Rerun) unusedPath(path string) string {
 	}
 }
 
-// holds reports whether words have a placeholder that stands for what crew says it does.
+// hasPlaceholder reports whether words contain a placeholder that -I has not redefined.
 func (o *Options) hasPlaceholder(words []string, placeholder string) bool {
 	return o.Command.Replace != placeholder && anyContains(words, placeholder)
 }

@@ -17,8 +17,8 @@ func (c *command) unknownLong(spelled string) error {
 	return &UsageError{"unknown option " + quoteOption(spelled), optionHint(strings.TrimPrefix(spelled, "--"))}
 }
 
-// unknownShort returns the error for the unknown short option arg[i], or for a
-// long option with a single dash.
+// unknownShort returns the error for the unknown short option arg[i], which may start a long option with a
+// single dash.
 func (c *command) unknownShort(arg string, i int) error {
 	if !c.takesRunOptions() {
 		return c.errNoOption("-" + arg[i:i+1])
@@ -33,7 +33,7 @@ func (c *command) unknownShort(arg string, i int) error {
 	return &UsageError{msg, hint}
 }
 
-// hasNo returns the error for an unknown option of a command that has few.
+// errNoOption returns the error for an unknown option of a command with few options.
 func (c *command) errNoOption(spelled string) error {
 	hint := "it takes " + oneOf(c.optionNames())
 	if c.operands == takesVerb {
@@ -44,9 +44,8 @@ func (c *command) errNoOption(spelled string) error {
 
 const seeHelp = "see crew --help"
 
-// didYouMean returns a hint for a word that is none of names: the names that begin with
-// it, if these are few, or else the one that is most similar, or else the other hint.
-// They are written with dashes before them.
+// didYouMean returns a hint for a word that is not in names: the names that it is a prefix of, if these are
+// few, otherwise the most similar name, or other if there is none. Names are written after dashes.
 func didYouMean(word string, names []string, dashes, other string) string {
 	near := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return word == "" || !strings.HasPrefix(n, word) })
 	switch {
@@ -64,7 +63,7 @@ func didYouMean(word string, names []string, dashes, other string) string {
 	return "did you mean " + oneOf(near) + "?"
 }
 
-// optionHint returns a hint for the unknown long option of runs with that name.
+// optionHint returns a hint for an unknown long option of runs.
 func optionHint(name string) string {
 	if hint := lookupPeer(name, meansAdvice); hint != "" {
 		return hint
@@ -86,7 +85,7 @@ func quoteOption(s string) string {
 	return s
 }
 
-// usage returns how the command is written.
+// usage returns the usage line of the command.
 func (c *command) usage() string {
 	words := []string{"crew", c.name}
 	own := slices.DeleteFunc(c.optionNames(), func(name string) bool { return name == "--json" || name == "--help" })

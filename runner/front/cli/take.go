@@ -11,7 +11,7 @@ import (
 	"crew/runner/read/input"
 )
 
-// take sets what the operands say.
+// takeOperands sets the fields of o that the operands give.
 func (c *command) takeOperands(o *Options, operands []string) (err error) {
 	ctl, n := &o.Ctl, len(operands)
 	named := ctl.All || ctl.Key != nil && c.operands != takesWork
@@ -64,12 +64,12 @@ func (c *command) takeOperands(o *Options, operands []string) (err error) {
 	return nil
 }
 
-// wrong returns the error of operands that the command does not take.
+// errOperands returns the error for operands that the command does not take.
 func (c *command) errOperands(format string, args ...any) error {
 	return &UsageError{fmt.Sprintf(format, args...), "write " + c.usage()}
 }
 
-// splitGroups splits the operands of a run into the command and the groups of values.
+// splitGroups splits the operands of a run into the command and groups of values.
 func splitGroups(operands []string) (command []string, groups []input.Group, err error) {
 	const separators = "::: :::: :::+ ::::+"
 	separator := ""
@@ -97,7 +97,7 @@ func splitGroups(operands []string) (command []string, groups []input.Group, err
 	return command, groups, nil
 }
 
-// noVerb returns the error of a command of verbs without one that it knows.
+// errVerb returns the error for a command whose verb is missing or unknown.
 func (c *command) errVerb(operands []string) error {
 	verbs := c.verbs()
 	if len(operands) == 0 {
@@ -126,11 +126,11 @@ func (c *command) verbs() (verbs []string) {
 	return verbs
 }
 
-// peerVerbs are the verbs for what other queues, such as pueue, call otherwise.
+// peerVerbs maps verbs of other queues, such as pueue, to those of crew.
 const peerVerbs = "start:serve list:explain jobs:explain ps:explain kill:cancel remove:cancel rm:cancel follow:log tail:log " +
 	"cat:log parallel:resize slots:resize restart:retry start:resume stash:hold enqueue:release switch:move urgent:move"
 
-// takeTasks reads the numbers of tasks.
+// takeTasks parses the numbers of tasks.
 func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 	for _, w := range operands {
 		id, err := parseTask(w)
@@ -150,7 +150,7 @@ func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 	return nil
 }
 
-// takeWork reads what is to be added. literal says that a - is a value.
+// takeWork sets the values or the command to add. If literal, - is a value.
 func (ctl *Ctl) takeWork(operands []string, literal bool) (err error) {
 	if ctl.Stdin = len(operands) == 1 && operands[0] == "-" && !literal; !ctl.Stdin {
 		ctl.Work = operands
@@ -169,10 +169,10 @@ func (ctl *Ctl) takeWork(operands []string, literal bool) (err error) {
 	return nil
 }
 
-// EnginePrefix begins a RUN that is reached by a hub.
+// EnginePrefix starts the name of a run that is reached through a hub.
 const EnginePrefix = "engine:"
 
-// setSize reads the number of workers.
+// setSize parses the number of workers.
 func (ctl *Ctl) setSize(text string) error {
 	digits := strings.TrimLeft(text, "+-")
 	n, err := strconv.Atoi(text)

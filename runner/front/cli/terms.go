@@ -12,7 +12,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// addOffers adds several limits, with commas between them, as there are between the units of one.
+// addOffers adds several limits, which are separated by commas, like the units of a limit.
 func addOffers(value string, caps []task.Cap) (_ []task.Cap, err error) {
 	ends := regexp.MustCompile(`(=[^,]*),|,([^,=:]*[=:])`)
 	for c := range strings.SplitSeq(ends.ReplaceAllString(value, "$1\n$2"), "\n") {
@@ -23,7 +23,7 @@ func addOffers(value string, caps []task.Cap) (_ []task.Cap, err error) {
 	return caps, err
 }
 
-// addUnits adds a limit by name, which no other one has, by the case of letters alone either.
+// addCap adds a limit by name. Names of limits must differ in more than case.
 func addCap(value string, caps []task.Cap) ([]task.Cap, error) {
 	c, err := parseCap(value)
 	same := func(other task.Cap) bool { return strings.EqualFold(other.Name, c.Name) }
@@ -33,7 +33,7 @@ func addCap(value string, caps []task.Cap) ([]task.Cap, error) {
 	return append(caps, c), err
 }
 
-// mostList is the length of the longest list of units, which has to fit a variable.
+// maxList is the largest length of a list of units, which has to fit into an environment variable.
 const maxList = 64 << 10
 
 // parseCap parses NAME=N, or NAME and a list of units: NAME:UNIT,UNIT.
@@ -70,7 +70,7 @@ func parseCap(s string) (c task.Cap, err error) {
 	return c, nil
 }
 
-// mostRate is the largest number of starts that a rate can name.
+// maxRate is the largest number of starts in a rate.
 const maxRate = 1_000_000
 
 // parseRate parses N/PERIOD or N/PERIOD,burst=B.
@@ -96,7 +96,7 @@ type Amount struct {
 	Percent bool
 }
 
-// Of returns the amount, of which all is the whole.
+// Of returns the amount, where 100% is all.
 func (a Amount) Of(all float64) float64 {
 	if a.Percent {
 		return a.N * all / 100

@@ -20,8 +20,9 @@ import (
 	"crew/sched"
 )
 
-// parsers are what the tags of Options name: they parse the values of options. Their errors are hints:
-// they say what to write instead. One that takes the field adds to it, as each does if that is a slice.
+// parsers holds the functions that parse the values of options, by the names in the tags of Options. Their
+// errors are hints that say what to write instead. A parser with a second parameter gets the field and
+// returns its new value. For other parsers, the result is assigned to the field, or appended to a slice.
 var parsers = map[string]any{
 	"delimiter": input.ParseDelimiter, "colsep": input.ParseColsep, "shard": parseShard, "block": parseBlock, "mark": parseMark,
 	"topics": sched.ParseTopics, "cap": addCap, "offers": addOffers, "rate": parseRate, "load": parseLoad, "memfree": parseMemFree,
@@ -32,7 +33,8 @@ var parsers = map[string]any{
 	"completion": func(shell string) (string, error) { return completionScript(shell), nil },
 }
 
-// parseLimit parses a limit of time in place of the run's own, which 0 is for.
+// parseLimit parses the time limit of a task. It returns -1 for 0, which means no limit; the zero value of the
+// field means the limit of the run.
 func parseLimit(s string) (task.Seconds, error) {
 	d, err := task.ParseDuration(s)
 	if d == 0 {
@@ -41,6 +43,7 @@ func parseLimit(s string) (task.Seconds, error) {
 	return task.Seconds(d), err
 }
 
+// parseOutput parses how much output a hub keeps.
 func parseOutput(s string) (int64, error) {
 	n, err := task.ParseSize(s)
 	if err == nil && n < 1<<20 {
@@ -63,13 +66,12 @@ func parseWhole(s string, least, most int) (int, error) {
 
 const digits = "0123456789"
 
-// parseName parses the name of a run, which must not look like the number of a
-// process.
+// parseName parses the name of a run. It must not look like a process ID.
 func parseName(s string) (string, error) {
 	return matchName(`[\w.][\w.-]{0,63}`, s, "write up to 64 letters, digits and -_. that are not a number")
 }
 
-// parseQueue reads the name of a queue, which is a part of the names of NATS's subjects.
+// parseQueue parses the name of a queue, which becomes part of NATS subjects.
 func parseQueue(s string) (string, error) {
 	return matchName(`\w[\w-]{0,63}`, s, "write up to 64 letters, digits, - and _ that are not a number")
 }
@@ -79,7 +81,7 @@ func parseVariable(s string) (string, error) {
 	return matchName(`[A-Za-z_]\w*`, s, "write the name of a variable, such as LANG; its value is that of crew's")
 }
 
-// matching refuses what does not match an expression, or is a number.
+// matchName returns s if it matches expr and is not a number; otherwise hint is the error.
 func matchName(expr, s, hint string) (string, error) {
 	if !regexp.MustCompile(`^(?:`+expr+`)$`).MatchString(s) || isNumber(s) {
 		return "", errors.New(hint)
@@ -98,7 +100,8 @@ func parseLabels(s string) (list []string, err error) {
 	return list, err
 }
 
-// here returns the time now in the zone that TZ says, or in any if that is not understood.
+// localNow returns the current time in the zone of TZ. If TZ cannot be parsed, it returns an error and the
+// time in UTC.
 func localNow() (now time.Time, zone error) {
 	at, err := task.Zone(os.LookupEnv("TZ"))
 	if err != nil {
@@ -107,7 +110,7 @@ func localNow() (now time.Time, zone error) {
 	return time.Now().In(at), err
 }
 
-// parseDeadline parses the time of a run, a duration or a moment.
+// parseDeadline parses a deadline, which is a duration or a moment.
 func parseDeadline(s string, l core.Limit) (_ core.Limit, err error) {
 	now, zone := localNow()
 	l.Run, l.Until, err = deadlineAfter(s, now, zone)
@@ -124,8 +127,8 @@ func deadlineAfter(s string, now time.Time, zone error) (after time.Duration, un
 	return after, until, err
 }
 
-// moment parses a local time of day, which is then the next one, a local date and time, or a
-// moment in the form of RFC 3339. zone is why now is not local.
+// parseMoment parses a local time of day, which stands for its next occurrence, a local date and time, or a
+// moment in the form of RFC 3339. zone is the error of localNow; it is returned for local times.
 func parseMoment(s string, now time.Time, zone error) (time.Time, error) {
 	for form := range strings.SplitSeq("15:04|15:04:05|2006-01-02 15:04|2006-01-02 15:04:05|2006-01-02T15:04|2006-01-02T15:04:05|"+
 		time.RFC3339+"|2006-01-02 15:04:05Z07:00", "|") {
@@ -149,8 +152,9 @@ func parseMoment(s string, now time.Time, zone error) (time.Time, error) {
 
 var errNotMoment = errors.New("no moment")
 
-// local returns the moment at which clocks of a location show what those in UTC show at t. If
-// there are two, or none as clocks are set forward, it is the later one that may be meant.
+// localTime returns the moment at which a clock in a location shows the same time as a clock in UTC at t. If
+// clocks are set back, there are two such moments, and if they are set forward, there may be none. localTime
+// then returns the later possible moment.
 func localTime(t time.Time, in *time.Location) time.Time {
 	at := func(day time.Duration) time.Time {
 		_, offset := t.Add(day).In(in).Zone()
@@ -162,7 +166,7 @@ func localTime(t time.Time, in *time.Location) time.Time {
 	return at(-24 * time.Hour)
 }
 
-// parseAt parses a moment that is still to come.
+// parseAt parses a moment in the future.
 func parseAt(s string) (time.Time, error) {
 	now, zone := localNow()
 	return momentAfter(s, now, zone)
@@ -183,7 +187,7 @@ func momentAfter(s string, now time.Time, zone error) (time.Time, error) {
 	return t, err
 }
 
-// parseIn parses how long until a moment.
+// parseIn parses a duration and returns the moment after it.
 func parseIn(s string) (time.Time, error) {
 	d, err := task.ParseDuration(s)
 	if err == nil && d == 0 {
@@ -192,35 +196,35 @@ func parseIn(s string) (time.Time, error) {
 	return time.Now().Add(d).Round(0), err
 }
 
-// RetryOn selects the attempts to retry: those that one of its items matches.
+// RetryOn selects the attempts to retry: all that match one of its rules.
 type RetryOn []RetryRule
 
-// Retried matches attempts with an outcome and an exit status from From to To, both included. An Outcome
-// of 0 is for every failure.
+// RetryRule matches attempts with an outcome and an exit status from From to To, inclusive. An Outcome of 0
+// matches every failure.
 type RetryRule struct {
 	Outcome  task.Outcome
 	From, To int
 }
 
-// Has reports whether r is to be retried.
+// Has reports whether an attempt with result r is retried.
 func (on RetryOn) Has(r *task.Result) bool {
 	return slices.ContainsFunc(on, func(x RetryRule) bool {
 		return x.Outcome == 0 || x.Outcome == r.Outcome && x.From <= r.Code && r.Code <= x.To
 	})
 }
 
-// Names reports whether an item is for this outcome alone.
+// Names reports whether one of the rules is for this outcome only.
 func (on RetryOn) Names(o task.Outcome) bool {
 	return slices.ContainsFunc(on, func(x RetryRule) bool { return x.Outcome == o })
 }
 
-// retryOutcomes are the outcomes that --retry-on names.
+// retryOutcomes maps the words of --retry-on to outcomes.
 var retryOutcomes = map[string]task.Outcome{
 	"any": 0, "exit": task.Exit, "signal": task.Signal, "timeout": task.Timeout, "start": task.StartFailed,
 	"answer": task.BadAnswer, "output": task.NoOutput, "memory": task.Memory,
 }
 
-const anyStatus = 255 // is the largest exit status
+const anyStatus = 255 // the largest exit status
 
 // parseRetryOn parses a list of exit, exit:N, exit:N-M, signal, timeout, start,
 // answer, output, memory and any, separated by commas.
@@ -247,7 +251,7 @@ func parseRetryOn(s string) (list RetryOn, err error) {
 	return list, nil
 }
 
-// parseReady parses the expression for the line that says that a worker is ready.
+// parseReady parses the expression for the line by which a persistent worker reports that it is ready.
 func parseReady(s string) (string, error) {
 	_, err := regexp.Compile(s)
 	if bad, ok := errors.AsType[*syntax.Error](err); ok {
@@ -289,7 +293,7 @@ func parseText[T ~string](s T) (T, error) {
 	return s, nil
 }
 
-// checkChoice refuses what is none of the choices.
+// checkChoice refuses a value that is not one of the choices.
 func checkChoice(s, choices string) error {
 	if list := strings.Fields(choices); !slices.Contains(list, s) {
 		return errors.New("write " + oneOf(list))
@@ -318,7 +322,7 @@ func parseBlock(s string) (int64, error) {
 	return 0, errors.New("write a number of bytes such as 64K, 1M or 2G, or -N for N blocks of a file for each worker")
 }
 
-// parseMark parses what a record begins or ends with.
+// parseMark parses the start or the end of a record.
 func parseMark(s string) (string, error) {
 	if s == "" {
 		return "", nil
@@ -337,9 +341,10 @@ func parseShard(s string) (Shard, error) {
 	return Shard{number, of}, nil
 }
 
+// isNumber reports whether s consists of digits.
 func isNumber(s string) bool { return s != "" && strings.Trim(s, digits) == "" }
 
-// oneOf lists choices.
+// oneOf returns the choices as a list for a sentence: a, b or c.
 func oneOf(choices []string) string {
 	last := len(choices) - 1
 	if last == 0 {
@@ -348,7 +353,7 @@ func oneOf(choices []string) string {
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
 
-// parseHost reads a name or an address by which a hub is found.
+// parseHost parses a name or an address of a hub.
 func parseHost(s string) (string, error) {
 	name := strings.Trim(s, "[]")
 	a, err := netip.ParseAddr(name)
