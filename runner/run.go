@@ -44,7 +44,7 @@ type Source interface {
 
 // Executor runs attempts. It is safe for concurrent use, and may have more methods:
 //
-//   - Tell(began func(task.Attempt)), called before Wait: the Executor must call began as soon as the
+//   - OnBegun(began func(task.Attempt)), called before Wait: the Executor must call began as soon as the
 //     process of an attempt runs.
 //   - Silence(task.Attempt) time.Duration: how long an attempt has written nothing, not counting the
 //     time for which it was suspended; 0 if no process of it runs. It is needed with
@@ -173,9 +173,9 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 	if cfg.Pool.Ahead > 0 {
 		r.sender = exec.(Sender)
 	}
-	if t, ok := exec.(interface{ Tell(func(task.Attempt)) }); ok && r.streamer == nil && cfg.Paced() {
+	if t, ok := exec.(interface{ OnBegun(func(task.Attempt)) }); ok && r.streamer == nil && cfg.Paced() {
 		cfg.Pool.ReportsStarts = true
-		t.Tell(func(a task.Attempt) { r.do(func(c *core.Core) { c.Began(a) }, nil) })
+		t.OnBegun(func(a task.Attempt) { r.do(func(c *core.Core) { c.Began(a) }, nil) })
 	}
 	r.core = core.New(cfg, r.clockRead, r.streamer != nil)
 	if r.tokens != nil {

@@ -131,7 +131,7 @@ type slow struct {
 	starts []time.Time
 }
 
-func (s *slow) Tell(began func(task.Attempt)) { s.began = began }
+func (s *slow) OnBegun(began func(task.Attempt)) { s.began = began }
 
 func (s *slow) Run(_ context.Context, a task.Attempt) *task.Result {
 	time.Sleep(time.Duration(a.Task.ID*a.Task.ID%11) * 100 * time.Millisecond)

@@ -23,7 +23,7 @@ func worker(t *testing.T, lease time.Duration) (p *crewtest.Process, guardian in
 		require.NoError(t, err)
 		require.NoError(t, unix.Flock(int(lock.Fd()), unix.LOCK_EX))
 		l := local(t, func(c *Config) { c.Plan.Show = task.ShowRaw })
-		l.Hold(int(lock.Fd()))
+		l.HoldOpen(int(lock.Fd()))
 		l.Lease(time.Now().Add(time.Hour))
 		go run(l, sh("trap '' TERM; sleep 1000 & echo $$ $!; touch ready; wait"))
 		crewtest.Exists(t, "ready")

@@ -103,8 +103,8 @@ func New(cfg Config) (*Local, error) {
 	return l, nil
 }
 
-// Tell sets a function that is called when the process of an attempt has started. See runner.Executor.
-func (l *Local) Tell(began func(task.Attempt)) { l.onStarted = began }
+// OnBegun sets a function that is called when the process of an attempt has started. See runner.Executor.
+func (l *Local) OnBegun(began func(task.Attempt)) { l.onStarted = began }
 
 // notice shows a message. It does not wait, since showing a message may block.
 func (l *Local) notice(text string) {
@@ -141,13 +141,13 @@ func (l *Local) Lease(until time.Time) {
 	l.guardianOnce.Do(l.guardian.check)
 }
 
-// Hold makes the guardian keep a descriptor open until all process groups are gone, even if this
+// HoldOpen makes the guardian keep a descriptor open until all process groups are gone, even if this
 // process is killed. It must be called before the first attempt and before Lease.
-func (l *Local) Hold(fd int) { l.guardian.heldFD = fd }
+func (l *Local) HoldOpen(fd int) { l.guardian.heldFD = fd }
 
-// Keep makes the guardian return the tokens of the run if this process is killed. It must be called
+// GuardTokens makes the guardian return the tokens of the run if this process is killed. It must be called
 // before the first attempt and before Lease.
-func (l *Local) Keep(t *jobserver.Tokens) {
+func (l *Local) GuardTokens(t *jobserver.Tokens) {
 	l.guardian.tokens = t
 	t.Guard(func() (asks int, err error) {
 		if l.guardianOnce.Do(l.guardian.check); !l.guardian.isStarted() {

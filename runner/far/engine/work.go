@@ -198,8 +198,8 @@ func (w *worker) join() error {
 // Executor returns an executor that runs attempts on local and publishes their results.
 func (w *worker) Executor(local wiring.Executor) wiring.Executor {
 	w.local = local
-	if h, ok := local.(interface{ Hold(fd int) }); ok && w.hostLock != nil {
-		h.Hold(int(w.hostLock.file.Fd()))
+	if h, ok := local.(interface{ HoldOpen(fd int) }); ok && w.hostLock != nil {
+		h.HoldOpen(int(w.hostLock.file.Fd()))
 	}
 	if l, ok := local.(interface {
 		Dismiss(slot int) (ended <-chan struct{})

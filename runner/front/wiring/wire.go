@@ -323,10 +323,10 @@ func (w *wiring) executor() (runner.Executor, error) {
 	}
 	w.closers = append(w.closers, exec.Close)
 	if w.lock != 0 {
-		exec.Hold(w.lock)
+		exec.HoldOpen(w.lock)
 	}
 	if w.tokens != nil {
-		exec.Keep(w.tokens)
+		exec.GuardTokens(w.tokens)
 	}
 	if w.worker == nil && o.Coproc.Words == "" {
 		return exec, nil
