@@ -152,7 +152,7 @@ func forms(t *testing.T, f func(t *testing.T, fifo bool)) {
 	t.Run("fifo", func(t *testing.T) { t.Parallel(); f(t, true) })
 }
 
-func TestEachTokenComesBack(t *testing.T) {
+func TestEachTokenIsReturned(t *testing.T) {
 	forms(t, func(t *testing.T, fifo bool) {
 		s := newServer(t, fifo, "+a\x00")
 		tokens, answers := s.join()
@@ -167,13 +167,13 @@ func TestEachTokenComesBack(t *testing.T) {
 		tokens.Withdraw()
 		require.False(t, <-answers)
 		tokens.Ask()
-		s.put("x") // comes later
+		s.put("x") // becomes available later
 		require.True(t, <-answers)
 		tokens.Return(1)
 		crewtest.Until(t, func() bool { return s.there() == 1 }, "the token")
 		tokens.Ask()
 		require.True(t, <-answers)
-		tokens.Ask() // to be answered by nobody
+		tokens.Ask() // never answered
 		tokens.Settle(true)
 		require.Equal(t, "\x00+ax", s.take(4))
 	})
@@ -181,7 +181,7 @@ func TestEachTokenComesBack(t *testing.T) {
 
 // A read(2) that blocks because another process was faster delays no answer, and a token that it
 // reads too late is returned.
-func TestATokenThatIsGone(t *testing.T) {
+func TestBlockedRead(t *testing.T) {
 	var ends [2]int
 	require.NoError(t, unix.Pipe(ends[:]))
 	s := &server{t: t, r: ends[0], w: ends[1]}
@@ -192,7 +192,7 @@ func TestATokenThatIsGone(t *testing.T) {
 	tokens.Withdraw()
 	require.False(t, <-answers)
 	for range 2 {
-		s.put("+") // the first may come before read(2)
+		s.put("+") // the first may arrive before read(2)
 		crewtest.Until(t, func() bool { tokens.mu.Lock(); defer tokens.mu.Unlock(); return !tokens.taking }, "the end of the read")
 	}
 	require.Equal(t, 2, s.there())
@@ -201,7 +201,7 @@ func TestATokenThatIsGone(t *testing.T) {
 
 // No guardian is started or awaited unless a token is needed. Without a guardian no token is
 // taken.
-func TestTokensThatNobodyAsksFor(t *testing.T) {
+func TestNoTokenNeeded(t *testing.T) {
 	s := newServer(t, true, "+")
 	tokens, _ := s.join()
 	started := false
@@ -221,7 +221,7 @@ func TestTokensThatNobodyAsksFor(t *testing.T) {
 }
 
 // If this process is killed at any moment, the guardian returns each token once.
-func TestTokensOfACrewThatIsKilled(t *testing.T) {
+func TestGuardianReturnsTokens(t *testing.T) {
 	forms(t, func(t *testing.T, fifo bool) {
 		s := newServer(t, fifo, "abcd")
 		tokens, answers := s.join()
@@ -231,18 +231,18 @@ func TestTokensOfACrewThatIsKilled(t *testing.T) {
 		}
 		tokens.Return(1)
 		crewtest.Until(t, func() bool { return s.there() == 2 }, "the token")
-		require.True(t, read(s.r, tokens.keeper.at(3)), "and not counted")
+		require.True(t, read(s.r, tokens.keeper.at(3)), "a token was read but not counted")
 		guardian := NewKeeper(tokens.KeeperArgs())
 		guardian.ReturnAll()
 		require.Equal(t, "abcd", s.take(4))
-		tokens.Return(1) // what it was to do has been done
+		tokens.Return(1) // has no effect any more
 		guardian.ReturnAll()
 		require.Zero(t, s.there())
 	})
 }
 
 // Close returns the tokens if the guardian is stopped.
-func TestAGuardianThatIsStopped(t *testing.T) {
+func TestStoppedGuardian(t *testing.T) {
 	s := newServer(t, true, "abc")
 	tokens, answers := s.join()
 	tokens.Guard(func() (int, error) {

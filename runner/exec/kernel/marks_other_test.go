@@ -29,10 +29,10 @@ func TestOldMarks(t *testing.T) {
 	for range 30 {
 		require.NoError(t, os.WriteFile(file, nil, 0o666))
 		var unmark func()
-		var both sync.WaitGroup
-		both.Go(func() { Marked(dir, "mark", 0, 0) })
-		both.Go(func() { unmark, _ = Mark(dir, "mark", 0, 0) })
-		both.Wait()
+		var all sync.WaitGroup
+		all.Go(func() { Marked(dir, "mark", 0, 0) })
+		all.Go(func() { unmark, _ = Mark(dir, "mark", 0, 0) })
+		all.Wait()
 		require.True(t, Marked(dir, "mark", 0, 0))
 		unmark()
 		require.NoError(t, os.WriteFile(file, nil, 0o666))

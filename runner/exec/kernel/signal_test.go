@@ -46,7 +46,7 @@ func TestSignalsGoToTheirChannels(t *testing.T) {
 	require.Empty(t, one)
 }
 
-func TestSignalsWithoutRoomAreDropped(t *testing.T) {
+func TestFullChannelDropsSignals(t *testing.T) {
 	full, other := make(chan syscall.Signal), make(chan syscall.Signal, 1)
 	require.NoError(t, Notify(full, syscall.SIGUSR1))
 	require.NoError(t, Notify(other, syscall.SIGUSR2))
@@ -59,8 +59,8 @@ func TestSignalsWithoutRoomAreDropped(t *testing.T) {
 
 // The handler may run at any instruction, on any thread, and must not disturb it.
 func TestSignalsDisturbNoGoroutine(t *testing.T) {
-	came := make(chan syscall.Signal, 1)
-	require.NoError(t, Notify(came, syscall.SIGUSR1))
+	received := make(chan syscall.Signal, 1)
+	require.NoError(t, Notify(received, syscall.SIGUSR1))
 	stop := make(chan struct{})
 	sums := make(chan int)
 	for range 4 {
@@ -83,24 +83,24 @@ func TestSignalsDisturbNoGoroutine(t *testing.T) {
 		require.Equal(t, 999*1000/2, <-sums)
 	}
 	close(stop)
-	next(t, came)
+	next(t, received)
 }
 
-func TestAWriteToAClosedPipeFails(t *testing.T) {
+func TestWriteToClosedPipe(t *testing.T) {
 	if os.Getenv("CATCH_TEST_PIPE") == "" {
 		// On stdout the runtime treats a closed pipe in its own way.
 		r, w, err := os.Pipe()
 		require.NoError(t, err)
 		cmd := exec.Command(os.Args[0], "-test.run", t.Name())
 		cmd.Env = append(os.Environ(), "CATCH_TEST_PIPE=1")
-		var said strings.Builder
-		cmd.Stdout, cmd.Stderr = w, &said
+		var stderr strings.Builder
+		cmd.Stdout, cmd.Stderr = w, &stderr
 		require.NoError(t, r.Close())
 		require.NoError(t, cmd.Start())
 		require.NoError(t, w.Close())
 		_ = cmd.Wait()
-		_, ignored, ok := strings.Cut(said.String(), "broken pipe; a child ignores ")
-		require.True(t, ok, said.String())
+		_, ignored, ok := strings.Cut(stderr.String(), "broken pipe; a child ignores ")
+		require.True(t, ok, stderr.String())
 		mask, err := strconv.ParseUint(ignored, 16, 64)
 		require.NoError(t, err)
 		require.Zero(t, mask&(1<<(syscall.SIGPIPE-1)))

@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// both runs a test with clone3, and with ForkExec as if there were no clone3.
-func both(t *testing.T, test func(*testing.T, *Spawner)) {
+// withAndWithoutClone3 runs a test with clone3, and with ForkExec as if there were no clone3.
+func withAndWithoutClone3(t *testing.T, test func(*testing.T, *Spawner)) {
 	t.Run("clone3", func(t *testing.T) {
 		s := NewSpawner()
 		test(t, s)
@@ -59,8 +59,8 @@ func spawnOutput(t *testing.T, s *Spawner, attr syscall.ProcAttr, argv ...string
 	return out.String(), ws
 }
 
-func TestSpawnedProgramGetsWhatItIsGiven(t *testing.T) {
-	both(t, func(t *testing.T, s *Spawner) {
+func TestSpawnedProgramArguments(t *testing.T) {
+	withAndWithoutClone3(t, func(t *testing.T, s *Spawner) {
 		attr := syscall.ProcAttr{Dir: "/usr", Env: []string{"A=1 2", "B=", "PATH=/bin:/usr/bin"}}
 		out, ws := spawnOutput(t, s, attr, "/bin/sh", "-c", `pwd; env | grep '^[AB]='; echo "$#:$1:$2" >&2; exit 7`, "sh", "", "x\ny")
 		require.Equal(t, "/usr\nA=1 2\nB=\n2::x\ny\n", out)
@@ -71,7 +71,7 @@ func TestSpawnedProgramGetsWhatItIsGiven(t *testing.T) {
 // TestSpawnedProgramStartsClean checks that no signal is caught or blocked, and
 // that the program has its own process group.
 func TestSpawnedProgramStartsClean(t *testing.T) {
-	both(t, func(t *testing.T, s *Spawner) {
+	withAndWithoutClone3(t, func(t *testing.T, s *Spawner) {
 		out, _ := spawnOutput(t, s, syscall.ProcAttr{Env: os.Environ()}, "/bin/cat", "/proc/self/status", "/proc/self/stat")
 		require.Regexp(t, `SigBlk:\t0{16}\n`, out)
 		require.Regexp(t, `SigCgt:\t0{16}\n`, out)
@@ -81,7 +81,7 @@ func TestSpawnedProgramStartsClean(t *testing.T) {
 }
 
 func TestSpawnErrors(t *testing.T) {
-	both(t, func(t *testing.T, s *Spawner) {
+	withAndWithoutClone3(t, func(t *testing.T, s *Spawner) {
 		script := t.TempDir() + "/script"
 		require.NoError(t, os.WriteFile(script, []byte("echo"), 0o755))
 		rows, err := os.Open("testdata/errors.jsonl")
@@ -123,7 +123,7 @@ func TestSpawnRestoresTheLimitOnFiles(t *testing.T) {
 		}
 		return
 	}
-	both(t, func(t *testing.T, s *Spawner) {
+	withAndWithoutClone3(t, func(t *testing.T, s *Spawner) {
 		out, _ := spawnOutput(t, s, syscall.ProcAttr{}, "/bin/sh", "-c", "ulimit -n")
 		require.Equal(t, os.Getenv(variable)+"\n", out)
 	})
@@ -151,7 +151,7 @@ func pointsIntoItself(t *testing.T, c *script) {
 	}
 }
 
-func TestAScriptPointsIntoItself(t *testing.T) {
+func TestScriptPointsIntoItself(t *testing.T) {
 	s := NewSpawner()
 	s.noFile = &[2]uint64{100, 200}
 	c := s.newScript("/bin/true", []string{"true", "a"}, &syscall.ProcAttr{

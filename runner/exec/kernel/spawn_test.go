@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStartShortOfDescriptors runs itself under a low limit. Wherever Start runs out of descriptors, it
+// TestStartWithoutDescriptors runs itself under a low limit. Wherever Start runs out of descriptors, it
 // must return a transient error.
-func TestStartShortOfDescriptors(t *testing.T) {
+func TestStartWithoutDescriptors(t *testing.T) {
 	const variable = "CREW_TEST_DESCRIPTORS"
 	if os.Getenv(variable) == "" {
 		cmd := exec.Command("/bin/sh", "-c", `ulimit -n 32; exec "$0" -test.run='^`+t.Name()+`$'`, os.Args[0])

@@ -55,7 +55,7 @@ func TestFigures(t *testing.T) {
 	require.Positive(t, New("").Processes())
 }
 
-func TestDeaths(t *testing.T) {
+func TestOOMKills(t *testing.T) {
 	for _, root := range []fstest.MapFS{
 		{"proc/vmstat": file("nr_free_pages 3\noom_kill 7\n")},
 		{"proc/self/cgroup": file("0::/a\n"), "proc/vmstat": file("oom_kill 1\n"),

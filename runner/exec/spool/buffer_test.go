@@ -36,13 +36,13 @@ func contents(t *testing.T, b *Buffer) []byte {
 
 // After any operations, buffers hold the bytes that were written. They stay within the limit of
 // memory, and the file uses no more space than all buffers have needed at once.
-func TestRandomUseAgainstPlainSlices(t *testing.T) {
+func TestRandomOperations(t *testing.T) {
 	for i, limit := range []int64{0, 300 << 10, 1 << 30} {
-		randomUse(t, crewtest.Rand(t, i), limit)
+		randomOperations(t, crewtest.Rand(t, i), limit)
 	}
 }
 
-func randomUse(t *testing.T, rnd *rand.Rand, limit int64) {
+func randomOperations(t *testing.T, rnd *rand.Rand, limit int64) {
 	s := New(limit, t.TempDir())
 	defer s.Close()
 	type pair struct {
@@ -117,7 +117,7 @@ func TestLargeUnusedFileIsTruncated(t *testing.T) {
 	require.Equal(t, "again", string(contents(t, b)))
 }
 
-func TestNoFileUntilNeededAndNoNameThen(t *testing.T) {
+func TestFileIsCreatedLateAndUnnamed(t *testing.T) {
 	dir := t.TempDir()
 	s := New(10, dir)
 	b := s.Buffer()

@@ -13,7 +13,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-func TestDirectoryThatCannotBeUsed(t *testing.T) {
+func TestUnusableDirectory(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}

@@ -35,7 +35,7 @@ func testOutbox(t *testing.T) (nc *nats.Conn, out *Outbox) {
 
 // Messages that wait are sent together, in order, and again until they are answered. Flush returns only
 // when every done has returned.
-func TestOutboxBundles(t *testing.T) {
+func TestOutboxCombines(t *testing.T) {
 	nc, out := testOutbox(t)
 	const n = 1000
 	var done atomic.Int32
@@ -95,7 +95,7 @@ func TestOutboxUnanswered(t *testing.T) {
 }
 
 // A subject without answers does not delay others for long.
-func TestOutboxLetsOthersPass(t *testing.T) {
+func TestUnansweredDoesNotBlockOthers(t *testing.T) {
 	nc, out := testOutbox(t)
 	_, err := nc.Subscribe("silent", func(*nats.Msg) { out.requester.repeatAll() })
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestOutboxLetsOthersPass(t *testing.T) {
 }
 
 // A sender cannot direct an answer to a subject that only the answering process may publish to.
-func TestAnswerGoesNowhereElse(t *testing.T) {
+func TestAnswerToForbiddenSubject(t *testing.T) {
 	nc, _ := testOutbox(t)
 	all, err := nc.SubscribeSync("crew.>")
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 )
 
 // An answer that arrives while its request is about to be repeated is not lost.
-func TestAnswerBesideAgain(t *testing.T) {
+func TestAnswerDuringRepeat(t *testing.T) {
 	a := &Requester{}
 	for range 100_000 {
 		answers, got := make(chan []byte, 1), make(chan []byte)

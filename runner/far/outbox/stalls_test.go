@@ -11,11 +11,11 @@ import (
 )
 
 // A stall is reported once until something else is reported; progress is not reported.
-func TestWaits(t *testing.T) {
+func TestStallWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		said := make(chan string, 10)
+		notices := make(chan string, 10)
 		var away atomic.Bool
-		w := NewStallWatch(func(text string) { said <- text }, func() bool { return !away.Load() })
+		w := NewStallWatch(func(text string) { notices <- text }, func() bool { return !away.Load() })
 		defer w.Close()
 		type kind struct{ open, came atomic.Int64 }
 		on := func(name string) *kind {
@@ -33,8 +33,8 @@ func TestWaits(t *testing.T) {
 			time.Sleep(d)
 			synctest.Wait()
 			var all []string
-			for len(said) > 0 {
-				all = append(all, <-said)
+			for len(notices) > 0 {
+				all = append(all, <-notices)
 			}
 			require.Equal(t, want, all)
 		}

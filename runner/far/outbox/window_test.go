@@ -41,7 +41,7 @@ func TestWindow(t *testing.T) {
 	require.Equal(t, minWindow, w.size, "little says nothing of much")
 }
 
-func (w *Window) most() int {
+func (w *Window) maxSize() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.size
@@ -62,7 +62,7 @@ func TestOutboxWaitsForAnswers(t *testing.T) {
 	for range n {
 		m := crewtest.Receive(t, received, "a message")
 		require.NoError(t, nc.Flush())
-		require.LessOrEqual(t, (len(received)+1)*size, out.window.most())
+		require.LessOrEqual(t, (len(received)+1)*size, out.window.maxSize())
 		require.NoError(t, m.Respond([]byte("{}")))
 	}
 	out.Flush()

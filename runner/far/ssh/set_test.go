@@ -15,7 +15,7 @@ import (
 func TestSet(t *testing.T) {
 	t.Parallel()
 	a, b := Host{Args: []string{"a"}, Mark: "m"}, Host{Args: []string{"b"}, Mark: "m"}
-	p, said, conns := startAll(t, "", a)
+	p, notices, conns := startAll(t, "", a)
 	defer p.Close()
 	worker := func() (conn net.Conn, args string) {
 		conn = crewtest.Receive(t, conns, "a connection")
@@ -23,34 +23,34 @@ func TestSet(t *testing.T) {
 		require.NoError(t, err)
 		return conn, strings.Fields(line)[1]
 	}
-	says := func(text string) {
+	waitNotice := func(text string) {
 		t.Helper()
-		crewtest.Until(t, func() bool { return strings.HasSuffix(said.String(), "this machine: "+text+"\n") }, "%s: %s", text, said)
+		crewtest.Until(t, func() bool { return strings.HasSuffix(notices.String(), "this machine: "+text+"\n") }, "%s: %s", text, notices)
 	}
 	first, args := worker()
 	require.Equal(t, "a", args)
 	require.NoError(t, p.Set([]Host{a}))
 	require.False(t, p.Leaving("m"), "nothing has changed")
 	require.NoError(t, p.Set([]Host{b}))
-	says("leaves")
+	waitNotice("leaves")
 	require.True(t, p.Leaving("m"))
 	require.NoError(t, p.Set([]Host{a}), "it is leaving already")
 	require.NoError(t, first.Close())
-	says("joins")
+	waitNotice("joins")
 	require.False(t, p.Leaving("m"))
 	second, args := worker()
 	require.Equal(t, "a", args)
 	require.NoError(t, second.Close())
-	says("its worker has ended and is not restarted")
+	waitNotice("its worker has ended and is not restarted")
 	require.NoError(t, p.Set(nil))
-	says("leaves")
+	waitNotice("leaves")
 	require.NoError(t, p.Set([]Host{b}))
-	says("joins")
+	waitNotice("joins")
 	third, args := worker()
 	require.Equal(t, "b", args)
 	require.Empty(t, p.Missing())
 	require.NoError(t, p.Set(nil))
-	says("leaves")
+	waitNotice("leaves")
 	require.NoError(t, third.Close())
 	crewtest.Until(t, func() bool { return !p.Leaving("m") }, "the end of the worker")
 	require.Empty(t, p.Missing())

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if os.Getenv(asCaller) != "" {
-		call(os.Getenv(asCaller))
+		runCaller(os.Getenv(asCaller))
 	}
 	os.Exit(crewtest.Main{M: m, Parallel: 16}.Run())
 }
@@ -48,12 +48,12 @@ func worker() {
 
 // startAll starts a worker on each host. It returns the notices about them, and the server's ends of
 // their connections.
-func startAll(t *testing.T, ssh string, hosts ...Host) (p *Hosts, said *crewtest.Output, conns chan net.Conn) {
-	said, conns = &crewtest.Output{}, make(chan net.Conn, len(hosts))
+func startAll(t *testing.T, ssh string, hosts ...Host) (p *Hosts, notices *crewtest.Output, conns chan net.Conn) {
+	notices, conns = &crewtest.Output{}, make(chan net.Conn, len(hosts))
 	p, err := Start(Config{
 		Hosts:  hosts,
 		SSH:    ssh,
-		Notice: func(text string) { fmt.Fprintln(said, text) },
+		Notice: func(text string) { fmt.Fprintln(notices, text) },
 		Connect: func() (net.Conn, error) {
 			here, there := net.Pipe()
 			conns <- here
@@ -61,14 +61,14 @@ func startAll(t *testing.T, ssh string, hosts ...Host) (p *Hosts, said *crewtest
 		},
 	})
 	require.NoError(t, err)
-	return p, said, conns
+	return p, notices, conns
 }
 
 const asCaller = "CREW_TEST_CALLER"
 
-// call starts a worker on this machine and on another one, prints their process IDs, and blocks for
+// runCaller starts a worker on this machine and on another one, prints their process IDs, and blocks for
 // ever.
-func call(ssh string) {
+func runCaller(ssh string) {
 	_, err := Start(Config{
 		Hosts: []Host{{}, {Target: "web1"}}, SSH: ssh, Notice: func(string) {},
 		Connect: func() (net.Conn, error) {
@@ -120,14 +120,14 @@ func TestHosts(t *testing.T) {
 	}
 	hosts := []Host{{Target: "web1", Args: []string{"one", "$HOME 'quoted'"}}, {Target: "web2", Args: []string{"two"}}, {}, {Target: "away"}, {Target: "closed"}}
 	for _, installed := range []bool{false, true} {
-		p, said, conns := startAll(t, s.SSH, hosts...)
+		p, notices, conns := startAll(t, s.SSH, hosts...)
 		stop := sync.OnceFunc(p.Close)
 		defer stop()
 		pids := map[string]int{}
 		for range 3 {
 			conn := crewtest.Receive(t, conns, "a connection")
 			line, err := bufio.NewReader(conn).ReadString('\n')
-			require.NoError(t, err, said)
+			require.NoError(t, err, notices)
 			pid, args, _ := strings.Cut(strings.TrimSpace(line), " ")
 			pids[args], err = strconv.Atoi(pid)
 			require.NoError(t, err)
@@ -138,18 +138,18 @@ func TestHosts(t *testing.T) {
 		require.Contains(t, pids, "two")
 		require.Contains(t, pids, "")
 		crewtest.Until(t, func() bool {
-			text := said.String()
+			text := notices.String()
 			return strings.Count(text, "cannot reach it") == 2 && strings.Count(text, "it speaks") == 3
-		}, "two hosts to fail and three to speak: %s", said)
+		}, "two hosts to fail and three to speak: %s", notices)
 		stop()
 		for _, pid := range pids {
 			crewtest.Gone(t, pid)
 		}
-		require.Regexp(t, `(?m)^web1: it speaks$`, said.String())
-		require.Regexp(t, `(?m)^this machine: it speaks$`, said.String())
-		require.Regexp(t, `(?m)^away: cannot reach it \(ssh: Could not resolve hostname .*\): trying again; .ssh away true. must work without a prompt$`, said.String())
-		require.Regexp(t, `(?m)^closed: cannot reach it \(.* Connection refused\): trying again; .ssh closed true. must`, said.String())
-		require.Equal(t, !installed, strings.Contains(said.String(), ": copying crew-engine there: "), said)
+		require.Regexp(t, `(?m)^web1: it speaks$`, notices.String())
+		require.Regexp(t, `(?m)^this machine: it speaks$`, notices.String())
+		require.Regexp(t, `(?m)^away: cannot reach it \(ssh: Could not resolve hostname .*\): trying again; .ssh away true. must work without a prompt$`, notices.String())
+		require.Regexp(t, `(?m)^closed: cannot reach it \(.* Connection refused\): trying again; .ssh closed true. must`, notices.String())
+		require.Equal(t, !installed, strings.Contains(notices.String(), ": copying crew-engine there: "), notices)
 	}
 	require.NoDirExists(t, old, "it has not been used for a month")
 	for _, path := range mine {
@@ -164,7 +164,7 @@ func TestHosts(t *testing.T) {
 }
 
 // crew-engine cannot run on some hosts.
-func TestHostsUnfit(t *testing.T) {
+func TestUnusableHosts(t *testing.T) {
 	t.Parallel()
 	s := crewtest.StartSSHD(t)
 	program, err := (&programs{}).get("")
@@ -183,10 +183,10 @@ func TestHostsUnfit(t *testing.T) {
 		file := filepath.Join(s.Home, c.name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
 		crewtest.WriteFile(t, file, "#!/bin/sh\n"+c.text+"\n", 0o700)
-		p, said, _ := startAll(t, s.SSH, Host{Target: "web1"})
-		crewtest.Until(t, func() bool { return said.String() != "" }, "a notice")
+		p, notices, _ := startAll(t, s.SSH, Host{Target: "web1"})
+		crewtest.Until(t, func() bool { return notices.String() != "" }, "a notice")
 		p.Close()
-		require.True(t, strings.HasPrefix(said.String(), c.want), said)
+		require.True(t, strings.HasPrefix(notices.String(), c.want), notices)
 		if c.text == "" {
 			require.NoError(t, os.Remove(file))
 		}
@@ -194,9 +194,9 @@ func TestHostsUnfit(t *testing.T) {
 }
 
 // A worker that fails is restarted; one that ends by itself is not.
-func TestAgain(t *testing.T) {
+func TestRestart(t *testing.T) {
 	t.Parallel()
-	p, said, conns := startAll(t, "", Host{Args: []string{"it"}})
+	p, notices, conns := startAll(t, "", Host{Args: []string{"it"}})
 	defer p.Close()
 	first := crewtest.Receive(t, conns, "a connection")
 	line, err := bufio.NewReader(first).ReadString(' ')
@@ -208,9 +208,9 @@ func TestAgain(t *testing.T) {
 	_, err = bufio.NewReader(second).ReadString('\n')
 	require.NoError(t, err)
 	require.NoError(t, second.Close())
-	crewtest.Until(t, func() bool { return strings.Contains(said.String(), "ended") }, "the end of the worker: %s", said)
+	crewtest.Until(t, func() bool { return strings.Contains(notices.String(), "ended") }, "the end of the worker: %s", notices)
 	require.Equal(t, "this machine: lost its worker (signal: killed): restarting it\nthis machine: connected\n"+
-		"this machine: its worker has ended and is not restarted\n", said.String())
+		"this machine: its worker has ended and is not restarted\n", notices.String())
 	require.Equal(t, []string{"hosts that were lost: this machine"}, p.Missing())
 }
 
@@ -222,8 +222,8 @@ func TestNoSSH(t *testing.T) {
 	require.ErrorContains(t, err, "install openssh-client")
 }
 
-// TestDeserted goes through the states of two hosts.
-func TestDeserted(t *testing.T) {
+// TestCheckReachable goes through the states of two hosts.
+func TestCheckReachable(t *testing.T) {
 	now := time.Now()
 	p := &Hosts{c: Config{Reach: 30 * time.Second}, since: now}
 	a, b := &host{Host: Host{Target: "a"}, all: p, stage: starting}, &host{all: p, stage: starting}
@@ -294,7 +294,7 @@ func TestNoTimeToAnswer(t *testing.T) {
 }
 
 // The last line of a process that was killed is not the reason for its end.
-func TestWhyAWorkerIsGone(t *testing.T) {
+func TestExplain(t *testing.T) {
 	t.Parallel()
 	h := &host{stage: working}
 	end := func(script string) *os.ProcessState {

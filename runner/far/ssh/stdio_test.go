@@ -29,12 +29,12 @@ func answerOnce() {
 // Other input and output of the process stays out of the connection.
 func TestStdio(t *testing.T) {
 	t.Parallel()
-	var said strings.Builder
+	var notices strings.Builder
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), asStdio+"=1")
-	cmd.Stdin, cmd.Stderr = strings.NewReader("it\n"), &said
+	cmd.Stdin, cmd.Stderr = strings.NewReader("it\n"), &notices
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	require.Equal(t, "got it\n", string(out))
-	require.Equal(t, "stray output\n", said.String())
+	require.Equal(t, "stray output\n", notices.String())
 }

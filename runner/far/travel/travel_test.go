@@ -28,7 +28,7 @@ type pair struct {
 	p           *Worker
 	here, there string
 	cleanup     bool
-	said        crewtest.Output
+	notices     crewtest.Output
 }
 
 // newBlobs returns the blobs of two users of a server.
@@ -69,7 +69,7 @@ func newPair(t *testing.T, files Files) *pair {
 	}
 	require.NoError(t, os.Chmod("run", 0o750))
 	var err error
-	v.c, err = NewSubmitter(v.s[0], files, func(text string) { fmt.Fprintln(&v.said, text) })
+	v.c, err = NewSubmitter(v.s[0], files, func(text string) { fmt.Fprintln(&v.notices, text) })
 	require.NoError(t, err)
 	return v
 }
@@ -121,7 +121,7 @@ func TestFilesTravel(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o750), info.Mode())
 		sent := v.s[0].Count()
-		require.NoError(t, v.run(2, "b", func() { require.Equal(t, sent, v.s[0].Count(), "the same content is kept once") }))
+		require.NoError(t, v.run(2, "b", func() { require.Equal(t, sent, v.s[0].Count(), "the same content is a single blob") }))
 		require.NoError(t, os.MkdirAll(filepath.Join(v.there, "out"), 0o777))
 		require.NoError(t, os.WriteFile(filepath.Join(v.there, "out/a"), []byte("result"), 0o600))
 	}))
@@ -129,7 +129,7 @@ func TestFilesTravel(t *testing.T) {
 	info, err := os.Stat("out/a")
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
-	require.Equal(t, "task 2 left no file out/b on web1: nothing to return\n", v.said.String())
+	require.Equal(t, "task 2 left no file out/b on web1: nothing to return\n", v.notices.String())
 	require.Equal(t, fixed, v.s[0].Count())
 	require.Zero(t, v.s[1].Count())
 	left, err := os.ReadDir(v.there)
@@ -146,7 +146,7 @@ func TestFilesStay(t *testing.T) {
 	v := newPair(t, Files{Transfer: named("data/")})
 	there := filepath.Join(v.there, "data/a")
 	require.NoError(t, v.run(1, "a", func() {}))
-	require.NoError(t, os.Chtimes(there, time.Time{}, time.Unix(1e9, 0))) // long ago, so that its time tells
+	require.NoError(t, os.Chtimes(there, time.Time{}, time.Unix(1e9, 0))) // long ago, so that the time can be relied on
 	before, err := os.Stat(there)
 	require.NoError(t, err)
 	require.NoError(t, v.run(2, "a", func() {}))
@@ -162,8 +162,8 @@ func TestFilesStay(t *testing.T) {
 	require.Equal(t, "anew", read(t, there))
 }
 
-// A task changes a file as soon as it is there, whose time stays the same. The test's clock is
-// years behind that of the files, so each has just been written.
+// A task changes a file as soon as it is there without changing its time. The clock of the test is
+// years behind the times of the files, so each file counts as just written.
 func TestFileChangedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newPair(t, Files{Transfer: named("data/")})
@@ -196,13 +196,13 @@ func TestFilesHere(t *testing.T) {
 	require.Equal(t, "changed", read(t, "data/a"))
 }
 
-// A file that is none, or does not lie below the directory, neither leaves nor comes, whatever leads there.
+// Only regular files below the directory travel, in either direction, even if links lead elsewhere.
 func TestFilesRefused(t *testing.T) {
 	rows, _ := crewtest.Rows[struct {
 		Name           string
 		Sent           bool
 		Made, LeadsOut string // the file, or a link out of the directory, that the task makes
-		Error          string // "" if nothing comes
+		Error          string // "" if the file is left out
 	}]("testdata/refused.jsonl")
 	v := newPair(t, Files{Return: named("")})
 	require.NoError(t, os.Symlink(t.TempDir(), "out"))
@@ -232,7 +232,7 @@ func TestFilesRefused(t *testing.T) {
 		}
 		require.NoError(t, err)
 		require.NoFileExists(t, c.Name)
-		require.Contains(t, v.said.String(), "task 2 left no file "+c.Name+" on web1")
+		require.Contains(t, v.notices.String(), "task 2 left no file "+c.Name+" on web1")
 	}
 	require.Zero(t, v.s[0].Count()+v.s[1].Count())
 	_, err := NewSubmitter(v.s[0], Files{Base: []string{"base", "missing"}}, nil)
@@ -278,13 +278,13 @@ func TestMadeTravels(t *testing.T) {
 
 	back, err = v.p.Collect(trips[1], false)
 	require.NoError(t, err)
-	require.Empty(t, back, "it has failed")
+	require.Empty(t, back, "its attempt has failed")
 	v.p.Release(trips[1])
 	v.p.CleanUp("RUN")
 	require.NoDirExists(t, v.there)
 }
 
-// A blob comes from where it is wanted on, until its owner does not have it any more.
+// A blob can be pulled from any offset on, until its owner drops it.
 func TestBlobs(t *testing.T) {
 	t.Parallel()
 	both := newBlobs(t)
@@ -304,7 +304,7 @@ func TestBlobs(t *testing.T) {
 	require.ErrorIs(t, both[0].Pull(t.Context(), "web1", b, 0, writes(func([]byte) { both[1].Drop(b) })), ErrNone)
 }
 
-// writes is a function that writes.
+// writes makes a function an io.Writer.
 type writes func([]byte)
 
 func (w writes) Write(p []byte) (int, error) {

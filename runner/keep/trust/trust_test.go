@@ -200,7 +200,7 @@ func TestOpenOwn(t *testing.T) {
 }
 
 // A directory that is replaced by a link while a file in it is opened does not lead elsewhere.
-func TestOpenIsNotFooled(t *testing.T) {
+func TestOpenRace(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"victim", "dir"} {
 		require.NoError(t, os.Mkdir(dir, 0o777))
