@@ -19,34 +19,34 @@ import (
 	"crew/runner/decide/task"
 )
 
-// model is a run with all that surrounds it, at random: a Source, an Executor, a Recorder, and
-// one who gives commands. It knows what must have become of each task.
+// model is a run with random surroundings: a Source, an Executor, a Recorder, and a user who gives
+// commands. It knows what must have happened to each task.
 type model struct {
 	t       *testing.T
 	cfg     core.Config
 	n       uint64 // tasks
-	input   error  // its end
+	input   error  // how it ends
 	record  bool
-	hurried bool // nobody but the tasks takes time
+	hurried bool // only tasks take time
 
-	mu    sync.Mutex
-	rng   *rand.Rand
-	lives map[uint64]*life
-	slots map[int]uint64 // tasks that hold them
-	given uint64
-	kills map[uint64]chan struct{}
-	told  bool // to end at once: a run waits for nobody then for long
+	mu       sync.Mutex
+	rng      *rand.Rand
+	lives    map[uint64]*life
+	slots    map[int]uint64 // tasks that hold them
+	given    uint64
+	kills    map[uint64]chan struct{}
+	stopping bool // the run was asked to stop, so it does not wait long
 }
 
-// life is what has become of a task.
+// life is the history of a task.
 type life struct {
 	begun    int   // attempts
-	open     int   // the one that is on record as begun
-	ended    []int // those that are on record as ended
+	open     int   // the attempt whose start is recorded, but not its end
+	ended    []int // attempts whose ends are recorded
 	final    task.Outcome
-	freed    int  // times its block was
-	outputs  int  // not closed
-	cannot   bool // it cannot be run
+	freed    int  // how often its block was freed
+	outputs  int  // outputs not closed yet
+	refused  bool // it cannot be run
 	admitted bool
 	finished task.Outcome
 	released bool
@@ -58,14 +58,14 @@ func (m *model) int(n int) int {
 	return m.rng.IntN(n)
 }
 
-// pause takes up to so many milliseconds.
+// pause takes up to most milliseconds.
 func (m *model) pause(most int) {
 	if !m.hurried {
 		time.Sleep(time.Duration(m.int(most+1)) * time.Millisecond)
 	}
 }
 
-// life changes what is known of a task.
+// life updates the history of a task.
 func (m *model) life(id uint64, change func(*life)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +75,7 @@ func (m *model) life(id uint64, change func(*life)) {
 	change(m.lives[id])
 }
 
-// Next is that of a Source.
+// Next implements Source.
 func (m *model) Next(number func() uint64) (*task.Task, error) {
 	if m.given == m.n {
 		return nil, m.input
@@ -89,14 +89,14 @@ func (m *model) Next(number func() uint64) (*task.Task, error) {
 	if m.int(20) == 0 {
 		t.Err = errors.New("too long")
 	}
-	m.life(t.ID, func(l *life) { l.cannot = t.Err != nil })
+	m.life(t.ID, func(l *life) { l.refused = t.Err != nil })
 	return t, nil
 }
 
-// Buffered is that of a Source.
+// Buffered implements Source.
 func (m *model) Buffered() bool { return m.int(2) == 0 }
 
-// Run is that of an Executor.
+// Run implements Executor.
 func (m *model) Run(ctx context.Context, a task.Attempt) *task.Result {
 	id, kill := a.Task.ID, make(chan struct{})
 	m.life(id, func(l *life) {
@@ -130,7 +130,7 @@ func (m *model) Run(ctx context.Context, a task.Attempt) *task.Result {
 	return r
 }
 
-// Kill is that of an Executor.
+// Kill implements Executor.
 func (m *model) Kill(id uint64, _ int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,7 +156,7 @@ func (o *output) Close() error {
 	return nil
 }
 
-// Started is that of a Recorder.
+// Started implements Recorder.
 func (m *model) Started(a task.Attempt, _ bool) {
 	m.pause(100)
 	m.life(a.Task.ID, func(l *life) {
@@ -165,12 +165,12 @@ func (m *model) Started(a task.Attempt, _ bool) {
 	})
 }
 
-// Ended is that of a Recorder: the slot is held, and no sink knows of it, until it returns.
+// Ended implements Recorder. Until it returns, the slot stays held, and no sink sees the result.
 func (m *model) Ended(a task.Attempt, r *task.Result, final bool) {
 	m.pause(500)
 	m.life(a.Task.ID, func(l *life) {
 		require.Equal(m.t, l.open, a.Number, "0 for a task that cannot be run")
-		require.True(m.t, l.finished == 0 || m.told, "task %d is shown before it is on record", a.Task.ID)
+		require.True(m.t, l.finished == 0 || m.stopping, "task %d is shown before it is on record", a.Task.ID)
 		require.Zero(m.t, l.final)
 		l.open, l.ended = 0, append(l.ended, a.Number)
 		if final {
@@ -186,12 +186,12 @@ func (m *model) Idle() {}
 type watcher struct {
 	*model
 	stats  task.Stats
-	final  task.Stats // that Close was called with
-	last   uint64     // that was released
+	final  task.Stats // passed to Close
+	last   uint64     // the last released task
 	closed bool
 }
 
-// Consume is that of a Sink.
+// Consume implements Sink.
 func (w *watcher) Consume(batch []task.Event) error {
 	for _, e := range batch {
 		w.stats.Apply(&e)
@@ -229,14 +229,14 @@ func (w *watcher) happens(l *life, e task.Event) {
 	}
 }
 
-// Close is that of a Sink.
+// Close implements Sink.
 func (w *watcher) Close(stats task.Stats) error {
 	require.False(w.t, w.closed)
 	w.closed, w.final = true, stats
 	return nil
 }
 
-// newModel returns a model with any features.
+// newModel returns a model with random features.
 func newModel(t *testing.T, round int) *model {
 	m := &model{t: t, rng: crewtest.Rand(t, round), lives: map[uint64]*life{}, slots: map[int]uint64{}, kills: map[uint64]chan struct{}{}}
 	m.n, m.record, m.hurried = uint64(m.int(120)), m.int(2) == 0, m.int(4) == 0
@@ -264,7 +264,7 @@ func (m *model) steer(r *Run) {
 		case 0:
 			r.Do(task.Command{Op: task.Drain})
 		case 1, 2:
-			m.life(id, func(*life) { m.told = true })
+			m.life(id, func(*life) { m.stopping = true })
 			r.Do(task.Command{Op: []task.Op{task.Stop, task.Kill}[id%2]})
 		case 3, 4, 5, 6:
 			r.Do(task.Command{Op: task.Pause})
@@ -280,7 +280,8 @@ func (m *model) steer(r *Run) {
 	}
 }
 
-// Whoever is slow, breaks, or gives commands: each task runs, is recorded, and is shown as it must.
+// TestModel checks that each task runs, is recorded and is shown as it must, whatever is slow,
+// breaks, or is commanded.
 func TestModel(t *testing.T) {
 	for round := range crewtest.Rounds(100) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
@@ -309,11 +310,11 @@ func (m *model) run() {
 	}
 	end := r.Wait()
 	steering.Wait()
-	time.Sleep(time.Minute) // for whoever is late
+	time.Sleep(time.Minute) // let late goroutines end
 	synctest.Wait()
 	require.True(m.t, sink.closed)
-	if end.Unshown { // the sinks were too slow for a run that was told to end
-		require.True(m.t, m.told)
+	if end.Unshown { // the sinks were too slow for a run that was asked to stop
+		require.True(m.t, m.stopping)
 		return
 	}
 	require.Equal(m.t, sink.stats.ByOutcome, end.Stats.ByOutcome)
@@ -328,7 +329,7 @@ func (m *model) run() {
 	}
 }
 
-// check checks what has become of a task in the end.
+// check compares the history of a task with its result.
 func (m *model) check(id uint64, l *life, completed bool) {
 	require.NotZero(m.t, l.finished, "task %d", id)
 	require.True(m.t, l.released, "task %d", id)
@@ -336,7 +337,7 @@ func (m *model) check(id uint64, l *life, completed bool) {
 	require.True(m.t, l.outputs == 0 || !completed, "task %d", id)
 	require.True(m.t, l.final == l.finished || !m.record || l.finished == task.NotRun || l.finished == task.Cancelled, "task %d", id)
 	switch {
-	case l.cannot:
+	case l.refused:
 		require.Zero(m.t, l.begun)
 		require.NotEqual(m.t, task.OK, l.finished)
 	case l.finished == task.Exit && completed:
@@ -350,7 +351,7 @@ func (m *model) check(id uint64, l *life, completed bool) {
 type broken struct {
 	t    *testing.T
 	err  error
-	good int // batches still to come
+	good int // batches until then
 }
 
 func (b *broken) Consume([]task.Event) error {

@@ -17,7 +17,7 @@ import (
 	"crew/sched"
 )
 
-// lag is how long news wait to be handed over together.
+// lag is how long events may wait before the pump passes them on.
 const lag = 10 * time.Millisecond
 
 // tasks is a Source of n tasks, each after a pause.
@@ -40,10 +40,10 @@ func (s *tasks) Next(number func() uint64) (*task.Task, error) {
 	return t, nil
 }
 
-// fake is an Executor whose attempts end well after a second, or when they are asked to.
-type fake struct{ instant }
+// fakeExecutor is an Executor whose attempts succeed after a second, or end when they are asked to.
+type fakeExecutor struct{ instant }
 
-func (fake) Run(ctx context.Context, a task.Attempt) *task.Result {
+func (fakeExecutor) Run(ctx context.Context, a task.Attempt) *task.Result {
 	r := answer(a)
 	select {
 	case <-time.After(time.Second):
@@ -53,13 +53,13 @@ func (fake) Run(ctx context.Context, a task.Attempt) *task.Result {
 	return r
 }
 
-// seen is a Sink that remembers how tasks have ended.
-type seen struct {
+// fakeSink is a Sink that remembers how tasks ended.
+type fakeSink struct {
 	finished map[uint64]*task.Result
 	err      error // of Close
 }
 
-func (s *seen) Consume(batch []task.Event) error {
+func (s *fakeSink) Consume(batch []task.Event) error {
 	for _, e := range batch {
 		if e.Kind == task.Finished {
 			if s.finished == nil {
@@ -71,7 +71,7 @@ func (s *seen) Consume(batch []task.Event) error {
 	return nil
 }
 
-func (s *seen) Close(task.Stats) error { return s.err }
+func (s *fakeSink) Close(task.Stats) error { return s.err }
 
 func policy(name string) sched.Policy {
 	p, err := sched.New(sched.Config{Name: name})
@@ -89,7 +89,7 @@ func config(workers int) core.Config {
 	}
 }
 
-// begin starts a run, and returns it and what brings its end.
+// begin starts a run, and returns it and a function that waits for its end.
 func begin(t *testing.T, cfg core.Config, src Source, exec Executor, rec Recorder, sinks ...Sink) (*Run, <-chan core.Ending) {
 	t.Helper()
 	r, err := New(cfg, src, exec, rec, sinks)
@@ -100,40 +100,40 @@ func begin(t *testing.T, cfg core.Config, src Source, exec Executor, rec Recorde
 	return r, end
 }
 
-// told is a recorder that takes down what it is told, and may be held at the end of an attempt.
-type told struct {
+// fakeRecorder is a Recorder that remembers its calls, and may block at the end of an attempt.
+type fakeRecorder struct {
 	mu    sync.Mutex
 	calls []string
-	hold  <-chan struct{} // nil if it is not
+	hold  <-chan struct{} // nil for not blocking
 }
 
-func (r *told) add(call string, id uint64) {
+func (r *fakeRecorder) add(call string, id uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls = append(r.calls, fmt.Sprint(call, id))
 }
 
-func (r *told) Started(a task.Attempt, _ bool) { r.add("+", a.Task.ID) }
+func (r *fakeRecorder) Started(a task.Attempt, _ bool) { r.add("+", a.Task.ID) }
 
-func (r *told) Ended(a task.Attempt, _ *task.Result, _ bool) {
+func (r *fakeRecorder) Ended(a task.Attempt, _ *task.Result, _ bool) {
 	if r.add("-", a.Task.ID); r.hold != nil {
 		<-r.hold
 	}
 }
 
-func (r *told) Idle() { r.add("idle", 0) }
+func (r *fakeRecorder) Idle() { r.add("idle", 0) }
 
-// slow is an Executor whose processes take up to a second to start.
-type slow struct {
-	fake
+// slowExecutor is an Executor whose processes take up to a second to start.
+type slowExecutor struct {
+	fakeExecutor
 	began  func(task.Attempt)
 	mu     sync.Mutex
 	starts []time.Time
 }
 
-func (s *slow) OnBegun(began func(task.Attempt)) { s.began = began }
+func (s *slowExecutor) OnBegun(began func(task.Attempt)) { s.began = began }
 
-func (s *slow) Run(_ context.Context, a task.Attempt) *task.Result {
+func (s *slowExecutor) Run(_ context.Context, a task.Attempt) *task.Result {
 	time.Sleep(time.Duration(a.Task.ID*a.Task.ID%11) * 100 * time.Millisecond)
 	s.mu.Lock()
 	s.starts = append(s.starts, time.Now())
@@ -142,10 +142,10 @@ func (s *slow) Run(_ context.Context, a task.Attempt) *task.Result {
 	return answer(a)
 }
 
-// Rates hold for when processes start, however long that takes.
+// TestRatesCountProcesses checks that rates count when processes start, however long that takes.
 func TestRatesCountProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		exec, cfg := &slow{}, config(8)
+		exec, cfg := &slowExecutor{}, config(8)
 		cfg.Queue.Rate = task.Rate{N: 5, Period: time.Second, Burst: 3}
 		_, end := begin(t, cfg, &tasks{n: 100}, exec, nil)
 		require.EqualValues(t, 100, (<-end).Stats.ByOutcome[task.OK])
@@ -155,16 +155,16 @@ func TestRatesCountProcesses(t *testing.T) {
 	})
 }
 
-// Behind the end of an attempt comes the start of the next one in its slot, or the
-// recorder is told that there is none.
+// TestRecorderIsToldOfIdleSlots checks that the end of an attempt is followed by the start of the
+// next one in its slot, or by Idle.
 func TestRecorderIsToldOfIdleSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for pause, want := range map[time.Duration][]string{
 			0:           {"+1", "-1", "+2", "-2", "idle0"},
 			time.Minute: {"+1", "-1", "idle0", "+2", "-2", "idle0"},
 		} {
-			rec := &told{}
-			_, end := begin(t, config(1), &tasks{n: 2, pause: pause}, fake{}, rec)
+			rec := &fakeRecorder{}
+			_, end := begin(t, config(1), &tasks{n: 2, pause: pause}, fakeExecutor{}, rec)
 			<-end
 			synctest.Wait()
 			require.Equal(t, want, rec.calls)
@@ -172,12 +172,12 @@ func TestRecorderIsToldOfIdleSlots(t *testing.T) {
 	})
 }
 
-// A run that was told to end gives up a recorder that a full pipe or a slow disk holds, and
-// what that says later counts no more.
-func TestARecordThatIsAwaitedTooLong(t *testing.T) {
+// TestStuckRecorderIsGivenUp checks that a run that was asked to stop gives up a Recorder that is
+// blocked by a full pipe or a slow disk, and ignores its late answer.
+func TestStuckRecorderIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sink, hold := &seen{}, make(chan struct{})
-		r, end := begin(t, config(2), &tasks{n: 2}, fake{}, &told{hold: hold}, sink)
+		sink, hold := &fakeSink{}, make(chan struct{})
+		r, end := begin(t, config(2), &tasks{n: 2}, fakeExecutor{}, &fakeRecorder{hold: hold}, sink)
 		time.Sleep(2 * time.Second)
 		require.NoError(t, r.Do(task.Command{Op: task.Stop}).Err)
 		e := <-end
@@ -187,9 +187,9 @@ func TestARecordThatIsAwaitedTooLong(t *testing.T) {
 	})
 }
 
-func TestEveryErrorAtTheEndIsTold(t *testing.T) {
+func TestEveryErrorAtTheEndIsReported(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
-	r, err := New(config(1), &tasks{n: 1}, instant{}, nil, []Sink{&seen{err: first}, &seen{err: second}})
+	r, err := New(config(1), &tasks{n: 1}, instant{}, nil, []Sink{&fakeSink{err: first}, &fakeSink{err: second}})
 	require.NoError(t, err)
 	end := r.Wait()
 	require.Equal(t, first, end.Err)
@@ -197,25 +197,25 @@ func TestEveryErrorAtTheEndIsTold(t *testing.T) {
 	require.Error(t, r.Do(task.Command{Op: task.Look}).Err, "nothing is asked of a run that is over")
 }
 
-// quiet is an Executor whose attempts write until a minute has passed.
-type quiet struct {
-	fake
+// quietExecutor is an Executor whose attempts write for a minute, and then are silent.
+type quietExecutor struct {
+	fakeExecutor
 	until time.Time
 }
 
-func (q quiet) Run(ctx context.Context, a task.Attempt) *task.Result {
+func (q quietExecutor) Run(ctx context.Context, a task.Attempt) *task.Result {
 	<-ctx.Done()
-	return q.fake.Run(ctx, a)
+	return q.fakeExecutor.Run(ctx, a)
 }
 
-func (q quiet) Silence(task.Attempt) time.Duration { return time.Since(q.until) }
+func (q quietExecutor) Silence(task.Attempt) time.Duration { return time.Since(q.until) }
 
 func TestSilentAttemptsAreEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, sink := config(2), &seen{}
+		cfg, sink := config(2), &fakeSink{}
 		cfg.Limit.Idle = 10 * time.Second
 		start := time.Now()
-		_, end := begin(t, cfg, &tasks{n: 2}, quiet{until: start.Add(time.Minute)}, nil, sink)
+		_, end := begin(t, cfg, &tasks{n: 2}, quietExecutor{until: start.Add(time.Minute)}, nil, sink)
 		<-end
 		require.Equal(t, task.Timeout, sink.finished[2].Outcome)
 		require.Equal(t, task.Silent(10*time.Second), sink.finished[2].Err)
@@ -223,9 +223,9 @@ func TestSilentAttemptsAreEnded(t *testing.T) {
 	})
 }
 
-// meant is an Executor whose attempts end at the moment at which they are told to, or later. It finds
-// those that are told so for a reason that is another task's.
-type meant struct {
+// strictExecutor is an Executor whose attempts end as soon as they are asked to, or later. It
+// notices attempts that are asked to end for another task's reason.
+type strictExecutor struct {
 	instant
 	t      *testing.T
 	mu     sync.Mutex
@@ -233,12 +233,12 @@ type meant struct {
 	cancel func(id uint64)
 }
 
-// cause returns why a task may be told to end.
-func (m *meant) cause(id uint64) error {
+// cause returns the reason for which a task may be asked to end.
+func (m *strictExecutor) cause(id uint64) error {
 	return []error{nil, task.ErrTimeout, nil, task.ErrCancelled}[id%4]
 }
 
-func (m *meant) Run(ctx context.Context, a task.Attempt) *task.Result {
+func (m *strictExecutor) Run(ctx context.Context, a task.Attempt) *task.Result {
 	want := m.cause(a.Task.ID)
 	if want == task.ErrCancelled {
 		time.AfterFunc(2*time.Millisecond, func() { m.cancel(a.Task.ID) })
@@ -254,11 +254,11 @@ func (m *meant) Run(ctx context.Context, a task.Attempt) *task.Result {
 	return answer(a)
 }
 
-// An attempt that ends at the same moment as it times out or is cancelled does not pass
-// that on to the next attempt.
-func TestEndsOnlyTheAttemptMeant(t *testing.T) {
+// TestEndConcernsOneAttempt checks that an attempt that ends just when it times out or is cancelled
+// does not pass that on to the next attempt.
+func TestEndConcernsOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		exec := &meant{t: t}
+		exec := &strictExecutor{t: t}
 		r, err := New(config(8), &tasks{n: 4000, change: func(u *task.Task) {
 			if exec.cause(u.ID) == task.ErrTimeout {
 				u.Timeout = 2 * time.Millisecond

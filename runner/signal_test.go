@@ -14,7 +14,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Signals come a second apart; the last one is the command.
+// TestSignalsAreCommands sends signals a second apart. The last one gives the command.
 func TestSignalsAreCommands(t *testing.T) {
 	type row struct {
 		Sent   []syscall.Signal
@@ -32,12 +32,12 @@ func TestSignalsAreCommands(t *testing.T) {
 	})
 }
 
-// suspensions is an Executor whose attempts end once it has been resumed.
+// suspensions is an Executor whose attempts end once it was resumed.
 type suspensions struct {
 	instant
 	suspended int
 	resumed   chan struct{}
-	asked     bool // they also wait to be asked to end
+	asked     bool // they also wait until they are asked to end
 }
 
 func (x *suspensions) Run(ctx context.Context, a task.Attempt) *task.Result {
@@ -51,8 +51,8 @@ func (x *suspensions) Run(ctx context.Context, a task.Attempt) *task.Result {
 func (x *suspensions) Suspend() { x.suspended++ }
 func (x *suspensions) Resume()  { close(x.resumed) }
 
-// The last signal counts: crew does not stop itself if another one has come since
-// SIGTSTP that continues the run.
+// TestSignalsBehindSuspend checks that crew does not stop itself if a signal has come since SIGTSTP
+// that continues the run.
 func TestSignalsBehindSuspend(t *testing.T) {
 	for _, c := range []struct {
 		behind syscall.Signal
@@ -77,7 +77,8 @@ func TestSignalsBehindSuspend(t *testing.T) {
 	}
 }
 
-// A signal that does not continue the run does not keep crew from being stopped.
+// TestSuspendStops checks that crew stops itself although signals come that do not continue the
+// run.
 func TestSuspendStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := &suspensions{resumed: make(chan struct{})}
@@ -90,7 +91,7 @@ func TestSuspendStops(t *testing.T) {
 			s.caught <- sig
 		}
 		s.Serve(r, nil, func() {
-			for len(s.caught) < cap(s.caught) { // more come than there is room for
+			for len(s.caught) < cap(s.caught) { // more signals than there is room for
 				s.caught <- syscall.SIGUSR1
 			}
 		})

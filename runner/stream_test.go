@@ -12,19 +12,19 @@ import (
 	"crew/runner/decide/task"
 )
 
-// lanes is a Streamer whose slots answer their attempts with a function.
-type lanes struct {
+// fakeStreamer is a Streamer that answers attempts with a function.
+type fakeStreamer struct {
 	instant
-	answer func(task.Attempt) *task.Result // nil for an attempt that only End ends
+	answer func(task.Attempt) *task.Result // nil leaves the attempt to End
 
-	mu      sync.Mutex
-	bells   map[int]chan struct{}      // by slot
-	ended   map[int][]ended            // by slot: what End has asked for
-	most    int                        // attempts that a slot had at once
-	told    map[int][]task.Expectation // by slot: each change
-	served  map[int]int                // by slot: how often Serve was called
-	stuck   bool                       // Serve does not return after task.ExpectNone until End
-	killing []uint64
+	mu       sync.Mutex
+	bells    map[int]chan struct{}      // by slot
+	ended    map[int][]ended            // by slot: the calls of End
+	peak     int                        // attempts in one slot at once
+	expected map[int][]task.Expectation // by slot: each change
+	served   map[int]int                // by slot: how often Serve was called
+	stuck    bool                       // after task.ExpectNone, Serve waits for End
+	killing  []uint64
 }
 
 type ended struct {
@@ -32,20 +32,20 @@ type ended struct {
 	cause error
 }
 
-func newLanes(answer func(task.Attempt) *task.Result) *lanes {
-	return &lanes{
-		answer: answer, bells: map[int]chan struct{}{}, ended: map[int][]ended{}, told: map[int][]task.Expectation{}, served: map[int]int{},
+func newFakeStreamer(answer func(task.Attempt) *task.Result) *fakeStreamer {
+	return &fakeStreamer{
+		answer: answer, bells: map[int]chan struct{}{}, ended: map[int][]ended{}, expected: map[int][]task.Expectation{}, served: map[int]int{},
 	}
 }
 
-// answer ends an attempt well.
+// answer lets an attempt succeed.
 func answer(a task.Attempt) *task.Result {
 	return &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Outcome: task.OK, Start: start, End: start}
 }
 
 var start = time.Unix(0, 0)
 
-func (l *lanes) bell(slot int) chan struct{} {
+func (l *fakeStreamer) bell(slot int) chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.bells[slot] == nil {
@@ -54,39 +54,39 @@ func (l *lanes) bell(slot int) chan struct{} {
 	return l.bells[slot]
 }
 
-func (l *lanes) Wake(slot int) {
+func (l *fakeStreamer) Wake(slot int) {
 	select {
 	case l.bell(slot) <- struct{}{}:
 	default:
 	}
 }
 
-func (l *lanes) End(slot int, id uint64, _ int, cause error) {
+func (l *fakeStreamer) End(slot int, id uint64, _ int, cause error) {
 	l.mu.Lock()
 	l.ended[slot] = append(l.ended[slot], ended{id, cause})
 	l.mu.Unlock()
 	l.Wake(slot)
 }
 
-func (l *lanes) Kill(id uint64, _ int) {
+func (l *fakeStreamer) Kill(id uint64, _ int) {
 	l.mu.Lock()
 	l.killing = append(l.killing, id)
 	l.mu.Unlock()
 }
 
-// note takes down what a swap has returned.
-func (l *lanes) note(slot, running int, left task.Expectation) {
+// note records the answer of a swap.
+func (l *fakeStreamer) note(slot, running int, left task.Expectation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.most = max(l.most, running)
-	if told := l.told[slot]; len(told) == 0 || told[len(told)-1] != left {
-		l.told[slot] = append(told, left)
+	l.peak = max(l.peak, running)
+	if told := l.expected[slot]; len(told) == 0 || told[len(told)-1] != left {
+		l.expected[slot] = append(told, left)
 	}
 }
 
-// asked returns which of the running attempts End has asked to end, and whether it has
-// asked the worker itself.
-func (l *lanes) asked(slot int, running map[uint64]task.Attempt) (results []*task.Result, worker bool) {
+// asked returns which of the running attempts End has asked to end, and whether it has asked the
+// worker itself.
+func (l *fakeStreamer) asked(slot int, running map[uint64]task.Attempt) (results []*task.Result, worker bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.ended[slot] {
@@ -102,7 +102,7 @@ func (l *lanes) asked(slot int, running map[uint64]task.Attempt) (results []*tas
 	return results, worker
 }
 
-func (l *lanes) Serve(slot task.Slot, swap task.Swap) {
+func (l *fakeStreamer) Serve(slot task.Slot, swap task.Swap) {
 	l.mu.Lock()
 	l.served[slot.ID]++
 	l.mu.Unlock()
@@ -140,32 +140,34 @@ func windowed(workers, window int) core.Config {
 	return cfg
 }
 
-// A slot learns that nothing waits any more while its last attempts run.
-func TestStreamTellsWhatIsLeft(t *testing.T) {
+// TestStreamKnowsWhatToExpect checks that a slot learns, while its last attempts run, that no task
+// waits.
+func TestStreamKnowsWhatToExpect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		exec, sink := newLanes(never), &seen{}
+		exec, sink := newFakeStreamer(never), &fakeSink{}
 		r, end := begin(t, windowed(2, 2), &tasks{n: 6}, exec, nil, sink)
-		require.Equal(t, []task.Expectation{task.ExpectMore}, exec.told[1], "two tasks wait")
+		require.Equal(t, []task.Expectation{task.ExpectMore}, exec.expected[1], "two tasks wait")
 		exec.End(1, 1, 1, nil)
 		exec.End(1, 3, 1, nil)
 		synctest.Wait()
-		require.Equal(t, []task.Expectation{task.ExpectMore, task.ExpectRetries}, exec.told[1])
-		require.Equal(t, []task.Expectation{task.ExpectMore, task.ExpectRetries}, exec.told[2])
+		require.Equal(t, []task.Expectation{task.ExpectMore, task.ExpectRetries}, exec.expected[1])
+		require.Equal(t, []task.Expectation{task.ExpectMore, task.ExpectRetries}, exec.expected[2])
 		r.Do(task.Command{Op: task.Stop})
 		e := <-end
 		require.EqualValues(t, 6, e.Stats.Count(task.Cancelled))
-		require.Equal(t, []task.Expectation{task.ExpectMore, task.ExpectRetries, task.ExpectNone}, exec.told[2])
+		require.Equal(t, []task.Expectation{task.ExpectMore, task.ExpectRetries, task.ExpectNone}, exec.expected[2])
 	})
 }
 
-// The slot that leaves finishes what it has, and may come back meanwhile.
+// TestStreamResizes checks that a slot that leaves finishes its attempts, and may join again
+// meanwhile.
 func TestStreamResizes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		exec, sink := newLanes(never), &seen{}
+		exec, sink := newFakeStreamer(never), &fakeSink{}
 		r, end := begin(t, windowed(2, 1), &tasks{n: 100}, exec, nil, sink)
 		r.Do(task.Command{Op: task.Resize, N: 1})
 		synctest.Wait()
-		require.Equal(t, task.ExpectNone, exec.told[2][len(exec.told[2])-1])
+		require.Equal(t, task.ExpectNone, exec.expected[2][len(exec.expected[2])-1])
 		exec.End(2, 2, 1, nil)
 		synctest.Wait()
 		r.Do(task.Command{Op: task.Resize, N: 3})
@@ -179,18 +181,18 @@ func TestStreamResizes(t *testing.T) {
 	})
 }
 
-// An attempt that ends before its slot has taken it has an end on record like any
-// other.
-func TestStreamRecallsWhatIsNotTaken(t *testing.T) {
+// TestStreamCancelsUntaken checks that an attempt that ends before its slot has taken it is
+// recorded like any other.
+func TestStreamCancelsUntaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
-		exec := newLanes(func(a task.Attempt) *task.Result {
+		exec := newFakeStreamer(func(a task.Attempt) *task.Result {
 			if a.Task.ID == 1 {
 				<-hold
 			}
 			return answer(a)
 		})
-		rec, sink := &told{}, &seen{}
+		rec, sink := &fakeRecorder{}, &fakeSink{}
 		r, end := begin(t, windowed(1, 2), &tasks{n: 3, pause: time.Second}, exec, rec, sink)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -204,11 +206,12 @@ func TestStreamRecallsWhatIsNotTaken(t *testing.T) {
 	})
 }
 
-// Workers that do not end are asked to by a stop, and given up in the end.
+// TestStreamEndsWorkers checks that a stop asks workers to end, and that workers that do not end
+// are given up.
 func TestStreamEndsWorkers(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			exec, sink := newLanes(answer), &seen{}
+			exec, sink := newFakeStreamer(answer), &fakeSink{}
 			exec.stuck = true
 			r, end := begin(t, windowed(2, 4), &tasks{n: 10}, exec, nil, sink)
 			select {
@@ -237,11 +240,12 @@ func TestStreamEndsWorkers(t *testing.T) {
 	}
 }
 
-// What comes back without having begun runs again at once, and counts for nothing.
-func TestStreamTakesBackWhatHasNotBegun(t *testing.T) {
+// TestStreamRepeatsUnbegun checks that an attempt that comes back without having begun is repeated
+// at once, and does not count.
+func TestStreamRepeatsUnbegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var back sync.Map
-		exec := newLanes(func(a task.Attempt) *task.Result {
+		exec := newFakeStreamer(func(a task.Attempt) *task.Result {
 			require.Equal(t, 1, a.Number)
 			r := answer(a)
 			if _, was := back.Swap(a.Task.ID, true); !was {
@@ -249,7 +253,7 @@ func TestStreamTakesBackWhatHasNotBegun(t *testing.T) {
 			}
 			return r
 		})
-		sink := &seen{}
+		sink := &fakeSink{}
 		start := time.Now()
 		_, end := begin(t, windowed(2, 16), &tasks{n: 100}, exec, nil, sink)
 		e := <-end
