@@ -185,29 +185,29 @@ func (c *Core) snapshot() *task.Snapshot {
 }
 
 // refusals say why a state refuses a command.
-var refusals = [task.Done + 1]string{
-	task.Finishing: "it drains: it takes nothing more",
-	task.Drains:    "it drains: nothing more starts",
-	task.Stops:     "it stops: its tasks are being ended",
-	task.Done:      "it is done: only its results are still being shown",
+var refusals = [task.StateDone + 1]string{
+	task.StateFinishing: "it drains: it takes nothing more",
+	task.StateDraining:  "it drains: nothing more starts",
+	task.StateStopping:  "it stops: its tasks are being ended",
+	task.StateDone:      "it is done: only its results are still being shown",
 }
 
 // refusal returns why cmd is not carried out now, or nil. A command from a signal is never refused.
 func (c *Core) refusal(cmd task.Command) error {
 	state := c.state()
-	if state == task.Paused && c.input.resting && cmd.Op == task.Add {
-		state = task.Finishing
+	if state == task.StatePaused && c.input.resting && cmd.Op == task.Add {
+		state = task.StateFinishing
 	}
-	last := task.Done // the last state that allows cmd, as in the table of the man page
+	last := task.StateDone // the last state that allows cmd, as in the table of the man page
 	switch cmd.Op {
 	case task.Add:
-		last = task.Paused
+		last = task.StatePaused
 	case task.StopReading, task.Resize, task.Grow, task.Pause, task.Resume, task.Retry, task.Hold, task.Release, task.Move:
-		last = task.Finishing
+		last = task.StateFinishing
 	case task.Drain:
-		last = task.Drains
+		last = task.StateDraining
 	case task.Cancel:
-		last = task.Stops
+		last = task.StateStopping
 	}
 	if state <= last || cmd.Signal != 0 {
 		return nil
@@ -218,15 +218,15 @@ func (c *Core) refusal(cmd task.Command) error {
 func (c *Core) state() task.State {
 	switch {
 	case c.end.sealed:
-		return task.Done
+		return task.StateDone
 	case c.end.phase >= stopping:
-		return task.Stops
+		return task.StateStopping
 	case c.end.phase == draining:
-		return task.Drains
+		return task.StateDraining
 	case c.paused():
-		return task.Paused
+		return task.StatePaused
 	case c.input.resting:
-		return task.Finishing
+		return task.StateFinishing
 	}
-	return task.Going
+	return task.StateRunning
 }

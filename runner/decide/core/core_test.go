@@ -118,12 +118,12 @@ func TestWhatIsLegal(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(string(page), " running  paused  rest  draining  stopping  done\n")
 	table, _, _ = strings.Cut(table, ".Ed")
-	reach := [task.Done][]task.Op{
-		task.Paused: {task.Pause}, task.Finishing: {task.StopReading}, task.Drains: {task.Drain}, task.Stops: {task.Drain, task.Stop},
+	reach := [task.StateDone][]task.Op{
+		task.StatePaused: {task.Pause}, task.StateFinishing: {task.StopReading}, task.StateDraining: {task.Drain}, task.StateStopping: {task.Drain, task.Stop},
 	}
 	for line := range strings.Lines(table) {
 		cells := regexp.MustCompile(`  +`).Split(strings.TrimSpace(line), -1)
-		require.Len(t, cells, 2+int(task.Done), line)
+		require.Len(t, cells, 2+int(task.StateDone), line)
 		require.Contains(t, ops, cells[0])
 		cmd := task.Command{Op: ops[cells[0]], N: 1}
 		delete(ops, cells[0])

@@ -154,7 +154,7 @@ func (d *door) checks() {
 		return
 	}
 	now := d.core.snapshot()
-	d.stopped = now.State != task.Going && now.State != task.Finishing || d.core.time.Stopped()
+	d.stopped = now.State != task.StateRunning && now.State != task.StateFinishing || d.core.time.Stopped()
 	waits, groups := 0, 0
 	for id, e := range d.core.entries {
 		where := d.core.where(id)

@@ -115,7 +115,7 @@ func (c *Core) admit(t *task.Task) {
 	e := c.newEntry()
 	e.task, e.size, e.number, e.failures = t, t.Size(), t.Attempts, int(t.Failures)
 	e.item.ID, e.item.Cost = t.ID, max(t.Cost, 1)
-	if k := t.Known; k != nil {
+	if k := t.History; k != nil {
 		e.before, e.omitted = slices.Clip(k.Before), k.Omitted
 	}
 	if t.Asked != nil {

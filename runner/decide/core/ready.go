@@ -187,7 +187,7 @@ func (c *Core) Checked(t *task.Task, r *task.Result) {
 	}
 	c.queue.remove(e)
 	switch {
-	case r.Known():
+	case r.FromEarlierRun():
 		c.finish(e, r)
 		c.checkHalt(nil) // as in admit
 	case r.Earlier:

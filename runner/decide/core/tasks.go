@@ -278,7 +278,7 @@ func (c *Core) finish(e *entry, r *task.Result) {
 		b.Free() // no attempt follows, even if the result is shown much later
 	}
 	c.output.release(id)
-	if !r.Known() {
+	if !r.FromEarlierRun() {
 		c.noteInterrupt(r)
 		if r.BadCommand && c.cfg.Halt.SameCommand {
 			c.end.setReason(BadCommand, r, nil)

@@ -91,7 +91,7 @@ func (s *Stats) Apply(e *Event) {
 		s.countReplaced(e.Result)
 	case Finished:
 		s.ByOutcome[e.Result.Outcome]++
-		if e.Result.Known() {
+		if e.Result.FromEarlierRun() {
 			s.Earlier[e.Result.Outcome]++
 		} else if e.Result.Flaky() {
 			s.Flaky++

@@ -134,7 +134,7 @@ func (r *Result) Killed() bool {
 }
 
 // Known reports whether r is the result of an earlier run.
-func (r *Result) Known() bool {
+func (r *Result) FromEarlierRun() bool {
 	t := r.Task
 	return t != nil && (r == t.Done || t.Makes != nil && r == t.Makes.Done)
 }

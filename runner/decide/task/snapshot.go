@@ -39,12 +39,12 @@ type State uint8
 // The states of a run, in the order in which it goes through them. A run goes back
 // from Paused only.
 const (
-	Going     State = iota
-	Paused          // starts nothing until it is resumed
-	Finishing       // reads no more tasks; runs all tasks that were read
-	Drains          // starts nothing more; running attempts may finish
-	Stops           // running attempts are asked to end
-	Done            // all tasks are finished; results are still being shown
+	StateRunning   State = iota
+	StatePaused          // starts nothing until it is resumed
+	StateFinishing       // reads no more tasks; runs all tasks that were read
+	StateDraining        // starts nothing more; running attempts may finish
+	StateStopping        // running attempts are asked to end
+	StateDone            // all tasks are finished; results are still being shown
 )
 
 // String returns the state's name.

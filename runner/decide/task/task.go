@@ -25,10 +25,10 @@ type Task struct {
 
 	// from the journal
 
-	Identity [16]byte  // the same in every run; zero if the task is not recorded
-	Done     *Result   // its result in an earlier run; nil if it has to run
-	Attempts int       // number of attempts that ended in earlier runs; numbering continues from there
-	Known    *Attempts `json:"-"` // results of those attempts, as far as known; may be nil
+	Identity [16]byte        // the same in every run; zero if the task is not recorded
+	Done     *Result         // its result in an earlier run; nil if it has to run
+	Attempts int             // number of attempts that ended in earlier runs; numbering continues from there
+	History  *AttemptHistory `json:"-"` // results of those attempts, as far as known; may be nil
 
 	// what to run
 
@@ -98,7 +98,7 @@ func (t *Task) Terms() Terms {
 }
 
 // Attempts are earlier attempts of a task, as in Result.
-type Attempts struct {
+type AttemptHistory struct {
 	Before  []*Result
 	Omitted int
 }
@@ -130,7 +130,7 @@ const (
 func (t *Task) Again(id uint64, last int) *Task {
 	again := *t
 	again.ID, again.Attempts = id, last
-	again.Done, again.Known, again.Asked, again.Failures = nil, nil, nil, 0
+	again.Done, again.History, again.Asked, again.Failures = nil, nil, nil, 0
 	was := t.Terms()
 	if terms := (Terms{Note: was.Note, Priority: was.Priority, Weight: was.Weight, Needs: was.Needs}); !terms.IsZero() {
 		again.Asked = &terms

@@ -154,7 +154,7 @@ func (d *detachedRun) report() error {
 	return d.sendReport(func(r *report) {
 		if now := d.do(task.Command{Op: task.Look}).Snapshot; now != nil {
 			r.count(&now.Stats)
-			r.Paused = now.State == task.Paused
+			r.Paused = now.State == task.StatePaused
 		}
 	})
 }

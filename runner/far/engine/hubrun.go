@@ -291,7 +291,7 @@ func (h *hubRun) answerEnded(cmd task.Command) (reply task.Reply) {
 	case task.Look:
 		s := task.Stats{Admitted: int64(all), InputEnd: true, Start: h.record.Since}
 		s.ByOutcome[task.OK], s.ByOutcome[task.Exit] = h.record.Done-h.record.Failed, h.record.Failed
-		reply.Snapshot = &task.Snapshot{At: time.Now(), State: task.Done, Stats: s}
+		reply.Snapshot = &task.Snapshot{At: time.Now(), State: task.StateDone, Stats: s}
 	case task.Explain:
 		for _, id := range cmd.IDs {
 			w := task.Where{State: "unknown"}

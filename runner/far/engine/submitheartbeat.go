@@ -73,7 +73,7 @@ func (x *submitter) announce() {
 	e := x.info
 	if x.started.Load() {
 		now := x.sub.Do(task.Command{Op: task.Look}).Snapshot
-		e.Paused = now != nil && now.State == task.Paused
+		e.Paused = now != nil && now.State == task.StatePaused
 	}
 	_ = x.s.publishJSON(runInfoSubject(e.User, e.Run), e) // a client asks again
 }

@@ -175,9 +175,9 @@ func (w *worker) presence(l *lease) Presence {
 		p.Slots, p.Busy = len(now.Slots), len(now.Tasks)
 		p.Done, p.Failed = now.Stats.Finished(), now.Stats.Failed()
 		switch now.State {
-		case task.Going:
+		case task.StateRunning:
 			w.setState(ready)
-		case task.Paused:
+		case task.StatePaused:
 			w.setState(paused)
 			w.returnUnbegun()
 		default:

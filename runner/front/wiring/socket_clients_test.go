@@ -48,11 +48,11 @@ func (m *model) turn() {
 
 // refused reports whether the run refuses a command about its tasks, as it ends.
 func (m *model) refused(reply *control.Reply) bool {
-	if m.phase >= task.Drains {
+	if m.phase >= task.StateDraining {
 		require.NotEmpty(m.t, reply.Error)
 		require.Empty(m.t, reply.Tasks)
 	}
-	return m.phase >= task.Drains
+	return m.phase >= task.StateDraining
 }
 
 func (m *model) byHand() {
@@ -163,7 +163,7 @@ func (m *model) end() {
 	switch {
 	case o == task.OK || j.failed > 0:
 		m.ends(j, o)
-	case m.phase >= task.Drains:
+	case m.phase >= task.StateDraining:
 		j.failed++
 		j.left = true
 		m.ends(j, task.NotRun)
@@ -196,7 +196,7 @@ func (m *model) retry() {
 		r.Tasks[0] = all[m.IntN(len(all))].id
 		r.Tasks = slices.Compact(r.Tasks)
 	}
-	if m.phase == task.Finishing {
+	if m.phase == task.StateFinishing {
 		return
 	}
 	reply := m.ask(r)
@@ -325,8 +325,8 @@ func (m *model) look() {
 		require.Equal(m.t, m.counts[o], now.Outcomes[o.String()]-now.Earlier[o.String()], "%v", o)
 	}
 	state := m.phase
-	if m.paused && state < task.Drains {
-		state = task.Paused
+	if m.paused && state < task.StateDraining {
+		state = task.StatePaused
 	}
 	require.Equal(m.t, state.String(), now.State)
 	require.Equal(m.t, now.State, m.ask(control.Request{Op: "hello"}).Hello.State)
@@ -412,7 +412,7 @@ func (m *model) kill() {
 		k := *j
 		jobs[id] = &k
 	}
-	m.phase = task.Stops
+	m.phase = task.StateStopping
 	m.ask(control.Request{Op: "stop"})
 	<-m.served.end
 	m.jobs, m.dirs = jobs, slices.Concat(m.dirs[1:], m.dirs[:1])
@@ -427,9 +427,9 @@ func (m *model) finish() {
 		}
 	}
 	require.Empty(m.t, m.ask(r).Error)
-	m.phase = map[string]task.State{"drain": task.Drains, "stop": task.Stops}[r.Op]
+	m.phase = map[string]task.State{"drain": task.StateDraining, "stop": task.StateStopping}[r.Op]
 	if r.Rest {
-		m.phase = task.Finishing
+		m.phase = task.StateFinishing
 	}
 	m.hear()
 	for _, j := range m.sorted() {

@@ -89,7 +89,7 @@ type model struct {
 	lowest, highest int
 	workers, most   int
 	paused          bool
-	phase           task.State // Going, Finishing, Drains or Stops
+	phase           task.State // StateRunning, StateFinishing, StateDraining or StateStopping
 	counts          map[task.Outcome]int64
 	ended           map[uint64]int // by task: the step in which it ended
 }
@@ -134,7 +134,7 @@ func (m *model) begin() {
 	if m.jobs == nil {
 		m.jobs = map[uint64]*job{}
 	}
-	m.phase, m.paused, m.talks, m.counts, m.ended = task.Going, false, nil, map[task.Outcome]int64{}, map[uint64]int{}
+	m.phase, m.paused, m.talks, m.counts, m.ended = task.StateRunning, false, nil, map[task.Outcome]int64{}, map[uint64]int{}
 	for _, j := range m.jobs {
 		j.running, j.since, j.due, j.attempt, j.outs, j.again = false, 0, time.Time{}, 0, nil, 0
 		if j.left || j.outcome == 0 {
@@ -183,7 +183,7 @@ func (m *model) ends(j *job, o task.Outcome) {
 	j.outcome, j.running = o, false
 	m.counts[o]++
 	m.ended[j.id] = m.step
-	if o == task.OK || m.phase >= task.Drains {
+	if o == task.OK || m.phase >= task.StateDraining {
 		return
 	}
 	for _, k := range m.sorted() {
@@ -303,7 +303,7 @@ func (m *model) take(k *expected, alone bool) {
 	if reply.Error != "" {
 		said := string(reply.Error)
 		switch {
-		case m.phase >= task.Finishing:
+		case m.phase >= task.StateFinishing:
 			require.True(m.t, reply.Status == statusBusy || reply.Over || k.late || n > m.most, said)
 		case strings.Contains(said, "there is no task"):
 			require.True(m.t, k.late)
@@ -314,7 +314,7 @@ func (m *model) take(k *expected, alone bool) {
 		return
 	}
 	require.Len(m.t, reply.Tasks, n)
-	require.True(m.t, m.phase < task.Finishing || n == 0 || k.since == m.step)
+	require.True(m.t, m.phase < task.StateFinishing || n == 0 || k.since == m.step)
 	for i, id := range reply.Tasks {
 		j := &job{id: id, label: strings.Fields(string(a.Values[i+1]))[1], note: string(a.Note), after: a.After, at: a.At}
 		if a.Key != nil {
@@ -344,7 +344,7 @@ func (m *model) starts() {
 	var ready, fresh []*job
 	running, turns := 0, m.now()
 	for _, j := range m.sorted() {
-		can := j.waits() && !j.held && !j.at.After(now) && !j.due.After(now) && !m.follows(j) && m.phase < task.Drains
+		can := j.waits() && !j.held && !j.at.After(now) && !j.due.After(now) && !m.follows(j) && m.phase < task.StateDraining
 		if !can {
 			j.since = 0
 		} else if j.since == 0 {

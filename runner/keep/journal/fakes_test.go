@@ -39,11 +39,11 @@ func read(t testing.TB, dir string) string {
 }
 
 // known returns the known earlier attempts of a task.
-func known(t *task.Task) task.Attempts {
-	if t.Known == nil {
-		return task.Attempts{}
+func known(t *task.Task) task.AttemptHistory {
+	if t.History == nil {
+		return task.AttemptHistory{}
 	}
-	return *t.Known
+	return *t.History
 }
 
 // left returns the tasks that a queue holds at its start, by number.

@@ -388,19 +388,19 @@ func (l *contents) notePrior(ln line) {
 	l.prior[ln.id] = t
 }
 
-// restorePrior sets t.Known to the earlier attempts of t. Their outputs were not kept.
+// restorePrior sets t.History to the earlier attempts of t. Their outputs were not kept.
 func (l *contents) restorePrior(t *task.Task) {
 	known, tried := l.prior[t.Identity]
 	if !tried {
 		return
 	}
-	t.Known = &task.Attempts{Omitted: known.omitted}
+	t.History = &task.AttemptHistory{Omitted: known.omitted}
 	for _, off := range known.offsets {
 		rec, err := readRecord(l.file, off)
 		if err != nil {
-			t.Known.Omitted++
+			t.History.Omitted++
 			continue
 		}
-		t.Known.Before = append(t.Known.Before, earlierResult(t, &rec.Facts))
+		t.History.Before = append(t.History.Before, earlierResult(t, &rec.Facts))
 	}
 }

@@ -43,7 +43,7 @@ func TestModel(t *testing.T) {
 // fate is the model's state of a task.
 type fate struct {
 	tries, fails, runs int // runs is the number of the running attempt
-	before             task.Attempts
+	before             task.AttemptHistory
 	done               string // how it ended, if it did
 	says               int    // length of the last attempt's output
 	shown, logged      bool

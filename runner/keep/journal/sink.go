@@ -28,7 +28,7 @@ func (c *Commit) Consume(events []task.Event) error {
 	j, ended := c.journal, false
 	for i := range events {
 		e := &events[i]
-		if e.Kind != task.Finished || e.Result.Known() || e.Result.Earlier || !j.finishes(e.Result) {
+		if e.Kind != task.Finished || e.Result.FromEarlierRun() || e.Result.Earlier || !j.finishes(e.Result) {
 			continue
 		}
 		ended = true
@@ -170,7 +170,7 @@ func (s *Shown) Consume(events []task.Event) error {
 // finished notes a finished result, unless it has already been shown by an earlier run or while its
 // task ran.
 func (s *Shown) finished(e *task.Event) {
-	known := e.Result.Known() || !s.journal.cfg.Output.shownAtEnd()
+	known := e.Result.FromEarlierRun() || !s.journal.cfg.Output.shownAtEnd()
 	if known && !e.Result.Earlier && s.journal.mustRecord(e) {
 		s.pending[e.ID] = e.Task.Identity
 	}

@@ -25,11 +25,11 @@ type world struct {
 	notices []string
 
 	j      *Journal
-	tasks  map[string]*task.Task     // of this run, by name
-	order  []string                  // their names
-	runs   map[string]bool           // the running tasks
-	ended  map[string]*task.Result   // results to be shown
-	before map[string]*task.Attempts // earlier attempts at a task
+	tasks  map[string]*task.Task           // of this run, by name
+	order  []string                        // their names
+	runs   map[string]bool                 // the running tasks
+	ended  map[string]*task.Result         // results to be shown
+	before map[string]*task.AttemptHistory // earlier attempts at a task
 	shows  shower
 	books  shower // the sink behind Logs
 	commit *Commit
@@ -170,7 +170,7 @@ func (w *world) open(words []string) error {
 		require.NoError(w.t, err)
 	}
 	w.runs = map[string]bool{}
-	w.ended, w.before = map[string]*task.Result{}, map[string]*task.Attempts{}
+	w.ended, w.before = map[string]*task.Result{}, map[string]*task.AttemptHistory{}
 	for name, tk := range w.tasks {
 		a := known(tk)
 		w.before[name] = &a
@@ -270,7 +270,7 @@ func (w *world) show(names []string, shown bool) error {
 			r = tk.Makes.Done
 		}
 		attempt := r.Attempt
-		if r.Known() {
+		if r.FromEarlierRun() {
 			attempt = 0
 		}
 		events = append(events,
@@ -298,7 +298,7 @@ func (w *world) accept(names []string, delivery string) error {
 		id, err := strconv.ParseUint(name, 10, 64)
 		require.NoError(w.t, err)
 		w.tasks[name] = &task.Task{ID: id, Argv: []string{"x", name}, Bare: true, Env: []string{"A=" + name[:1], "B=2"}}
-		w.before[name] = &task.Attempts{}
+		w.before[name] = &task.AttemptHistory{}
 	}
 	return w.j.Accept(w.named(names), delivery)
 }
@@ -362,10 +362,10 @@ func viewResult(t testing.TB, r *task.Result) string {
 		require.NoError(t, err)
 		s += fmt.Sprintf(" says %s %d", strings.Fields(out.String())[0], out.Len())
 	}
-	return s + viewBefore(task.Attempts{Before: r.Before, Omitted: r.Omitted})
+	return s + viewBefore(task.AttemptHistory{Before: r.Before, Omitted: r.Omitted})
 }
 
-func viewBefore(a task.Attempts) (s string) {
+func viewBefore(a task.AttemptHistory) (s string) {
 	for _, r := range a.Before {
 		s += fmt.Sprintf(" %d:%v", r.Attempt, r.Outcome)
 		if !r.Earlier {

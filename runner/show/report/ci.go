@@ -52,7 +52,7 @@ func (c *CI) Consume(events []task.Event) error {
 		switch e := &events[i]; {
 		case e.Kind == task.Retried:
 			e.Result.Tail = []byte(strings.Join(outputEnd(e.Result), "\n")) // the outputs are closed when the task ends
-		case e.Kind == task.Finished && !e.Result.Known():
+		case e.Kind == task.Finished && !e.Result.FromEarlierRun():
 			c.finished(e.Task, e.Result)
 		}
 	}

@@ -120,7 +120,7 @@ func (d *Digest) finished(e *task.Event) {
 		d.badCommand = d.badCommand || r.BadCommand
 		d.addToRerun(t)
 		d.noteFailure(t, r)
-	case r.Known():
+	case r.FromEarlierRun():
 	case r.Flaky():
 		d.flaky = describeEarlier(d.flaky, fmt.Sprintf("flaky task %d: %s", t.ID, r.FlakyVerdict()), t, r)
 	case o == task.Cancelled && r.Final:
@@ -142,7 +142,7 @@ func (d *Digest) finished(e *task.Event) {
 		}
 	}
 	for _, a := range append(r.Before[:len(r.Before):len(r.Before)], r) {
-		if r.Known() || a != r && a.Earlier {
+		if r.FromEarlierRun() || a != r && a.Earlier {
 			continue
 		}
 		d.killed.add(t.ID, a.Left != "", a.Left)

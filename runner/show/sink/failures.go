@@ -37,7 +37,7 @@ func NewFailures(screen *Screen) *Failures { return &Failures{screen: screen, no
 func (f *Failures) Consume(events []task.Event) error {
 	for i := range events {
 		// A command that cannot be executed at all is reported when the run ends.
-		if e := &events[i]; e.Kind == task.Finished && e.Result.Outcome.Failed() && !e.Result.Known() && !e.Result.BadCommand {
+		if e := &events[i]; e.Kind == task.Finished && e.Result.Outcome.Failed() && !e.Result.FromEarlierRun() && !e.Result.BadCommand {
 			if f.unprinted++; f.unprinted == 1 {
 				f.firstLine = f.line(e.Task, e.Result)
 			}

@@ -177,7 +177,7 @@ func (j *Joblog) Consume(events []task.Event) error {
 		if e.Kind != task.Finished || !mustLog(e) {
 			continue
 		}
-		if e.Result.Known() {
+		if e.Result.FromEarlierRun() {
 			if _, _, key := parseRow(string(appendRow(nil, e, ""))); j.rowCounts[key] > 0 {
 				j.rowCounts[key]--
 				continue

@@ -103,7 +103,7 @@ func (s *Results) write(e *task.Event) error {
 		dir = filepath.Join(s.resolved, rest)
 	}
 	dir = filepath.Join(dir, strconv.FormatUint(e.Task.ID, 10))
-	retried, replayed := e.Kind == task.Retried, e.Result.Known()
+	retried, replayed := e.Kind == task.Retried, e.Result.FromEarlierRun()
 	n := len(r.Before)
 	first := n == 0 || r.Before[n-1].Earlier // first attempt in this run
 	if retried {

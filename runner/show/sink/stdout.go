@@ -165,7 +165,7 @@ func (s *Stdout) finished(e *task.Event, r *task.Result, next bool) {
 	switch {
 	case r.Earlier || s.cfg.Plan.FailedOnly && r.Outcome.Succeeded():
 		return
-	case r.Known(): // from an earlier run: has its output in every mode
+	case r.FromEarlierRun(): // from an earlier run: has its output in every mode
 	case s.cfg.Plan.Show == task.ShowLines && s.cfg.Plan.Order:
 		t, r = nil, s.removeLines(e.ID)
 		defer r.Close()

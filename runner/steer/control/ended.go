@@ -75,7 +75,7 @@ func (p *endedAttempt) where() task.Where {
 // remember remembers how an attempt ended. The caller must hold mu.
 func (k *Sink) remember(e *task.Event) {
 	r := e.Result
-	if r.Known() || r.Unbegun {
+	if r.FromEarlierRun() || r.Unbegun {
 		return
 	}
 	if r.Attempt > 1 || len(r.Before) > 0 {

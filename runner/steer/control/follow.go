@@ -170,7 +170,7 @@ func (f *follower) record(e *heldEvent) {
 	}
 	if e.Kind == task.Finished {
 		end := e.Result.Facts()
-		if e.Result.Known() { // the journal has the rest
+		if e.Result.FromEarlierRun() { // the journal has the rest
 			if p, ok := f.s.records([]uint64{t.id}, true)[t.id]; ok {
 				end = p.Facts
 			}

@@ -37,7 +37,7 @@ func (l *Log) Consume(batch []task.Event) error {
 	for i := range batch {
 		e := &batch[i]
 		ended := e.Kind == task.Finished || e.Kind == task.Retried
-		if ended && e.Result.Known() || e.Task != nil && e.Task.Done != nil {
+		if ended && e.Result.FromEarlierRun() || e.Task != nil && e.Task.Done != nil {
 			continue
 		}
 		if ended && e.Result.Outcome.Failed() {
@@ -70,7 +70,7 @@ func sendTails(put func(*Reply), p *task.EndedTask, keeps bool) {
 
 // Close writes the totals, and returns the first error of any write.
 func (l *Log) Close(final task.Stats) error {
-	snap := &task.Snapshot{At: time.Now(), State: task.Done, Stats: final}
+	snap := &task.Snapshot{At: time.Now(), State: task.StateDone, Stats: final}
 	l.write(&Reply{End: true, Run: StatusOf(snap, nil)})
 	return l.w.Flush()
 }

@@ -98,7 +98,7 @@ func (s *Server) final() *Status {
 	if stats == nil {
 		return nil
 	}
-	return s.describe(&task.Snapshot{At: time.Now(), State: task.Done, Stats: *stats})
+	return s.describe(&task.Snapshot{At: time.Now(), State: task.StateDone, Stats: *stats})
 }
 
 // describe returns the status for a snapshot, with the tasks that ended recently.

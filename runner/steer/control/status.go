@@ -39,7 +39,7 @@ func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status 
 // because some of them will not run.
 func eta(s *task.Snapshot, total *int64) *task.Seconds {
 	byHand := func(b task.Blocking) bool { return b.By == task.ByHold || b.By == task.ByTime }
-	if total == nil || s.State >= task.Drains || slices.ContainsFunc(s.Waiting, byHand) {
+	if total == nil || s.State >= task.StateDraining || slices.ContainsFunc(s.Waiting, byHand) {
 		return nil
 	}
 	ages := make([]time.Duration, len(s.Tasks))

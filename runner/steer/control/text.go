@@ -97,7 +97,7 @@ func (s *Status) Reasons() (lines []string) {
 			lines = append(lines, w.Shown)
 		}
 	}
-	if s.State == task.Done.String() {
+	if s.State == task.StateDone.String() {
 		lines = append(lines, "output waits for its reader")
 	}
 	return lines
