@@ -44,11 +44,11 @@ type Source interface {
 
 // Executor runs attempts. It is safe for concurrent use, and may have more methods:
 //
-//   - OnBegun(began func(task.Attempt)), called before Wait: the Executor must call began as soon as the
-//     process of an attempt runs.
+//   - OnBegun(began func(task.Attempt)), called before Wait: the Executor must call began as soon as
+//     the process of an attempt runs.
 //   - Silence(task.Attempt) time.Duration: how long an attempt has written nothing, not counting the
-//     time for which it was suspended; 0 if no process of it runs. It is needed with
-//     core.Limit.Idle, unless the Executor ends silent attempts itself.
+//     time of suspensions; 0 if no process of it runs. It is needed with core.Limit.Idle, unless the
+//     Executor ends silent attempts itself.
 //
 // With core.Pool.Ahead, the Executor must be a Sender.
 type Executor interface {

@@ -13,8 +13,9 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Whatever the policy, no slot is free while something waits at another one that it could run.
-func TestNoSlotIsFreeWhileItsWorkWaitsElsewhere(t *testing.T) {
+// TestNoSlotIdlesWhileItsItemsWait checks for each policy that no slot is free while an
+// item that it could run waits at another slot.
+func TestNoSlotIdlesWhileItsItemsWait(t *testing.T) {
 	for _, name := range []string{"fifo", "longest-first", "fair", "least-busy", "round-robin", "keyed"} {
 		for round := range crewtest.Rounds(10) {
 			n := crewtest.Rand(t, round)
@@ -39,13 +40,14 @@ func TestNoSlotIsFreeWhileItsWorkWaitsElsewhere(t *testing.T) {
 				}
 			}
 			require.EqualValues(t, 200, s.wait().Stats.Count(task.OK))
-			require.Len(t, s.about(task.Started), 200)
+			require.Len(t, s.eventsOf(task.Started), 200)
 			require.LessOrEqual(t, len(s.recalled), 150, "%s: recalls of tasks go on", name)
 		}
 	}
 }
 
-// The end of an attempt can come before that of the one before it in the slot.
+// TestEndsComeInAnyOrder checks that the end of an attempt may be reported before the end of the
+// attempt before it in the slot.
 func TestEndsComeInAnyOrder(t *testing.T) {
 	s := simulate(t, sendAhead("fifo", 1), 3)
 	s.join(1, "a")
@@ -56,9 +58,9 @@ func TestEndsComeInAnyOrder(t *testing.T) {
 	require.EqualValues(t, 3, s.wait().Stats.Count(task.OK))
 }
 
-// The machine's clock may be set, and the machine may sleep, so it is looked at again
-// and again.
-func TestUntilIsLookedForAgain(t *testing.T) {
+// TestUntilFollowsTheClock checks that the machine's clock is read again and again, since it may
+// be set and the machine may sleep.
+func TestUntilFollowsTheClock(t *testing.T) {
 	cfg := config(1)
 	cfg.Limit.Until = epoch.Add(time.Hour)
 	c := New(cfg, epoch, false)
@@ -72,16 +74,17 @@ func TestUntilIsLookedForAgain(t *testing.T) {
 	require.Equal(t, Late, c.Ending().Reason)
 }
 
-// The list of what starts is used again: a new one for each task would cost time.
-func TestStartsAreListedInOnePlace(t *testing.T) {
+// TestStartListIsReused checks that the list of starts is reused, since a new one for each
+// step would cost time.
+func TestStartListIsReused(t *testing.T) {
 	s := simulate(t, config(1), 2)
 	s.wait()
 	require.Empty(t, s.core.fx.Start)
 	require.NotZero(t, cap(s.core.fx.Start))
 }
 
-// A chain of tasks that come one after another ends however long it is, and is cancelled as
-// a whole.
+// TestLongChains checks that a long chain of tasks, each after the one before, can fail and be
+// cancelled as a whole.
 func TestLongChains(t *testing.T) {
 	for _, cancel := range []bool{false, true} {
 		s := simulate(t, feed(1), 0, func(s *sim) {
@@ -107,8 +110,9 @@ func TestLongChains(t *testing.T) {
 	}
 }
 
-// TestWhatIsLegal tries each command in each state: what the man page says of it holds.
-func TestWhatIsLegal(t *testing.T) {
+// TestCommandsPerState tries each command in each state, and compares the result with the table of the
+// man page.
+func TestCommandsPerState(t *testing.T) {
 	page, err := os.ReadFile("../../../man/crew-serve.1")
 	require.NoError(t, err)
 	ops := map[string]task.Op{

@@ -12,7 +12,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// door is a run to which anything may happen, with what must always hold of it.
+// door is a run to which anything may happen, with checks of what must always hold.
 type door struct {
 	*sim
 	rt     *rapid.T
@@ -21,80 +21,80 @@ type door struct {
 	makes  bool
 	fed    bool
 
-	stopped   bool // nothing may start: the run is paused, suspended or ends
-	suspended bool // it was, at some time
+	stopped   bool // nothing may start: the run is paused, suspended or ending
+	suspended bool // it was suspended at some time
 	failures  map[uint64]int
 	latest    map[uint64]task.Outcome // of each task's latest attempt
-	again     map[uint64]time.Time    // when the next one may begin
-	cancelled map[uint64]bool         // while they waited
+	again     map[uint64]time.Time    // earliest start of each task's next attempt
+	cancelled map[uint64]bool         // tasks that were cancelled while they waited
 }
 
-func (d *door) n(n int) int { return rapid.IntRange(0, n-1).Draw(d.rt, "n") }
+func (d *door) intn(n int) int { return rapid.IntRange(0, n-1).Draw(d.rt, "n") }
 
-func (d *door) one(in int) bool { return d.n(in) == 0 }
+func (d *door) oneIn(in int) bool { return d.intn(in) == 0 }
 
-func (d *door) seconds(n int) time.Duration { return time.Duration(d.n(2*n)) * time.Second / 2 }
+func (d *door) seconds(n int) time.Duration { return time.Duration(d.intn(2*n)) * time.Second / 2 }
 
 func (d *door) id() uint64 {
 	return rapid.Uint64Range(1, max(d.core.input.numbered.Load(), 1)).Draw(d.rt, "id")
 }
 
-// configure has any features work together.
+// configure combines random features.
 func (d *door) configure() {
-	cfg := config(1 + d.n(4))
+	cfg := config(1 + d.intn(4))
 	d.policy = rapid.SampledFrom([]string{"fifo", "keyed", "longest-first", "round-robin", "least-busy", "fair", "topic:auto"}).Draw(d.rt, "policy")
-	cfg.Queue.Policy, cfg.Queue.Buffer, cfg.Queue.Terms = policy(d.policy), 1+d.n(20), true
-	cfg.Queue.PerKey = max(0, d.n(6)-3)
+	cfg.Queue.Policy, cfg.Queue.Buffer, cfg.Queue.Terms = policy(d.policy), 1+d.intn(20), true
+	cfg.Queue.PerKey = max(0, d.intn(6)-3)
 	cfg.Queue.Caps = []task.Cap{{Name: "db", Units: []string{"0"}}, {Name: "gpu", Units: []string{"x", "y"}}}
-	cfg.Pool.Window = 1 + d.n(2)
-	cfg.Retry = Retry{Max: d.n(3), Delay: 2 * time.Second, MaxDelay: 3 * time.Second, Jitter: func() float64 { return 1 }}
-	if d.one(3) {
+	cfg.Pool.Window = 1 + d.intn(2)
+	cfg.Retry = Retry{Max: d.intn(3), Delay: 2 * time.Second, MaxDelay: 3 * time.Second, Jitter: func() float64 { return 1 }}
+	if d.oneIn(3) {
 		cfg.Limit.Timeout = 4 * time.Second
 	}
-	if d.one(4) {
-		cfg.Pool.Machine = Machine{Load: float64(d.n(6)), Memory: int64(d.n(2) * 100), End: d.one(2)}
+	if d.oneIn(4) {
+		cfg.Pool.Machine = Machine{Load: float64(d.intn(6)), Memory: int64(d.intn(2) * 100), End: d.oneIn(2)}
 	}
-	if d.fed, d.makes = d.one(2), d.one(2); d.fed {
+	if d.fed, d.makes = d.oneIn(2), d.oneIn(2); d.fed {
 		cfg.Feed = Feed{Open: true, Remember: true}
-	} else if d.one(2) {
-		cfg.Order = Order{Keep: true, Window: 1 + d.n(10)}
+	} else if d.oneIn(2) {
+		cfg.Order = Order{Keep: true, Window: 1 + d.intn(10)}
 	}
-	if d.one(4) {
-		cfg.Halt = Halt{When: []When{Soon, Now, Pause}[d.n(3)], On: []On{OnFail, OnSuccess, OnDone}[d.n(3)], N: 1 + d.n(8)}
+	if d.oneIn(4) {
+		cfg.Halt = Halt{When: []When{Soon, Now, Pause}[d.intn(3)], On: []On{OnFail, OnSuccess, OnDone}[d.intn(3)], N: 1 + d.intn(8)}
 	}
 	d.cfg = cfg
 }
 
-// task completes a task.
+// task completes a task with random terms.
 func (d *door) task(t *task.Task) {
-	t.Key, t.Cost = string(rune('a'+d.n(3))), int64(1+d.n(5))
+	t.Key, t.Cost = string(rune('a'+d.intn(3))), int64(1+d.intn(5))
 	if d.makes {
 		t.Makes = making(0, "", fmt.Sprint(t.ID%5), fmt.Sprint(t.ID%7)).Makes
-		if !d.fed { // each target once
+		if !d.fed { // each target only once
 			t.Makes = making(0, "", fmt.Sprint(t.ID)).Makes
 		}
 	}
-	if !d.one(3) {
+	if !d.oneIn(3) {
 		return
 	}
-	terms := &task.Terms{Priority: d.n(3) - 1}
+	terms := &task.Terms{Priority: d.intn(3) - 1}
 	if d.policy != "keyed" && d.policy != "topic:auto" {
-		terms.Weight = d.n(4)
+		terms.Weight = d.intn(4)
 	}
-	if d.one(3) {
-		terms.Needs, _ = task.ParseNeeds([]string{"db", "gpu", "gpu:2", "db,gpu"}[d.n(4)])
+	if d.oneIn(3) {
+		terms.Needs, _ = task.ParseNeeds([]string{"db", "gpu", "gpu:2", "db,gpu"}[d.intn(4)])
 	}
-	if d.fed && d.one(2) {
-		terms.At, terms.Held = d.now.Add(d.seconds(60)), d.one(2)
+	if d.fed && d.oneIn(2) {
+		terms.At, terms.Held = d.now.Add(d.seconds(60)), d.oneIn(2)
 	}
-	if t.ID > 1 && d.fed && (d.makes || d.policy != "keyed") && d.one(2) {
+	if t.ID > 1 && d.fed && (d.makes || d.policy != "keyed") && d.oneIn(2) {
 		terms.After = []uint64{rapid.Uint64Range(1, t.ID-1).Draw(d.rt, "after")}
 	}
 	t.Asked = terms
 }
 
-// begins checks an attempt that begins.
-func (d *door) begins(a task.Attempt) (time.Duration, task.Outcome) {
+// checkBegin checks an attempt that begins.
+func (d *door) checkBegin(a task.Attempt) (time.Duration, task.Outcome) {
 	id := a.Task.ID
 	require.False(d.t, d.stopped, "task %d begins", id)
 	require.False(d.t, d.now.Before(d.again[id]), "task %d is retried too early", id)
@@ -130,11 +130,11 @@ func (d *door) begins(a task.Attempt) (time.Duration, task.Outcome) {
 			require.False(d.t, first && (e.state == queued || e.state == parked || e.state == delayed), "task %d before %d", id, other)
 		}
 	}
-	return d.seconds(6), []task.Outcome{task.OK, task.OK, task.OK, task.Exit}[d.n(4)]
+	return d.seconds(6), []task.Outcome{task.OK, task.OK, task.OK, task.Exit}[d.intn(4)]
 }
 
-// ends notes how an attempt ended.
-func (d *door) ends(r *task.Result) {
+// noteEnd notes how an attempt ended.
+func (d *door) noteEnd(r *task.Result) {
 	id := r.Task.ID
 	d.latest[id] = r.Outcome
 	if limit := d.cfg.Limit.Timeout; limit > 0 && !d.suspended {
@@ -148,8 +148,8 @@ func (d *door) ends(r *task.Result) {
 	}
 }
 
-// checks checks what holds between steps.
-func (d *door) checks() {
+// checkInvariants checks the invariants between steps.
+func (d *door) checkInvariants() {
 	if d.over {
 		return
 	}
@@ -183,7 +183,7 @@ func (d *door) checks() {
 
 // act gives the run a command, and lets time pass.
 func (d *door) act() {
-	id, key, n := d.id(), string(rune('a'+d.n(3))), d.n(6)
+	id, key, n := d.id(), string(rune('a'+d.intn(3))), d.intn(6)
 	slots := d.core.snapshot().Slots
 	cmd := rapid.SampledFrom([]task.Command{
 		{Op: task.Add}, {Op: task.Add}, {Op: task.Add}, {Op: task.Add}, {Op: task.Resize, N: 1 + n}, {Op: task.Pause}, {Op: task.Resume}, {Op: task.Resume},
@@ -216,35 +216,35 @@ func (d *door) act() {
 	for _, id := range d.try(cmd).IDs {
 		d.cancelled[id] = d.cancelled[id] || waiting[id]
 	}
-	if d.Slow = d.one(8); d.one(2) {
-		d.checks()
+	if d.Slow = d.oneIn(8); d.oneIn(2) {
+		d.checkInvariants()
 		d.sleep(d.seconds(3))
 	}
-	d.checks()
+	d.checkInvariants()
 }
 
-// finish has the run come to its end, and checks the books.
+// finish ends the run, and checks its totals.
 func (d *door) finish() {
 	d.Slow, d.stopped = false, false
 	d.try(task.Command{Op: task.Continue})
-	for range 2 { // held ones that have a time wait for that afterwards
+	for range 2 { // a held task may then wait for its time
 		d.try(task.Command{Op: task.Release, IDs: d.try(task.Command{Op: task.Find, All: true}).IDs})
 	}
 	d.try(task.Command{Op: task.Resume})
-	ops := [][]task.Op{{task.StopReading}, {task.Drain}, {task.Drain, task.Stop}, {task.Stop, task.Kill}}[d.n(4)]
-	if !d.fed && d.one(2) {
+	ops := [][]task.Op{{task.StopReading}, {task.Drain}, {task.Drain, task.Stop}, {task.Stop, task.Kill}}[d.intn(4)]
+	if !d.fed && d.oneIn(2) {
 		ops = nil
 	}
 	for _, op := range ops {
 		d.try(task.Command{Op: op})
 		d.stopped = op != task.StopReading
 	}
-	for !d.over { // a run that Config.Halt has paused goes on
+	for !d.over { // resume a run that Config.Halt has paused
 		if d.core.queue.halted && d.try(task.Command{Op: task.Resume}).Err == nil {
 			continue
 		}
 		at, ok := d.next()
-		require.True(d.t, ok && d.took() < 10*time.Hour, "nothing will ever happen: %+v %+v", d.core.blocking(), d.cfg)
+		require.True(d.t, ok && d.elapsed() < 10*time.Hour, "nothing will ever happen: %+v %+v", d.core.blocking(), d.cfg)
 		d.sleep(max(0, at.Sub(d.now)))
 	}
 	end := d.core.Ending()
@@ -259,7 +259,7 @@ func (d *door) finish() {
 	require.Equal(d.t, stats, end.Stats)
 	require.EqualValues(d.t, end.Stats.Admitted, len(d.finished))
 	require.EqualValues(d.t, end.Stats.Admitted, end.Stats.Released)
-	accepted := d.fed && len(ops) == 1 // and none refused because the run was done
+	accepted := d.fed && len(ops) == 1 // no task was refused because the run was done
 	require.True(d.t, !accepted || int(d.core.input.numbered.Load()) == len(d.finished), "a task is lost")
 	for id, o := range d.finished {
 		require.True(d.t, !d.cancelled[id] || o == task.Cancelled, "task %d: %v", id, o)
@@ -275,7 +275,7 @@ func (d *door) finish() {
 	require.Zero(d.t, d.core.pool.running+d.core.pool.tokens.busy+q.ready.Held())
 }
 
-// Whatever happens in whatever order, what must always hold does.
+// TestDoor checks that the invariants hold whatever happens in whatever order.
 func TestDoor(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := &door{
@@ -285,13 +285,13 @@ func TestDoor(t *testing.T) {
 		d.configure()
 		n := 0
 		if !d.fed {
-			n = d.n(60)
+			n = d.intn(60)
 		}
 		d.sim = simulate(t, d.cfg, n, func(s *sim) {
 			d.sim = s
-			s.Open, s.change, s.do, s.result = d.fed, d.task, d.begins, d.ends
+			s.Open, s.change, s.do, s.result = d.fed, d.task, d.checkBegin, d.noteEnd
 			s.Grace = d.seconds(8)
-			s.figures = func() (float64, int64) { return float64(d.n(12)), int64(d.n(400)) }
+			s.figures = func() (float64, int64) { return float64(d.intn(12)), int64(d.intn(400)) }
 			s.check = func(tk *task.Task) *task.Result {
 				for id, e := range s.core.entries {
 					refused := e.state == decided && e.slot == nil
@@ -304,7 +304,7 @@ func TestDoor(t *testing.T) {
 				return skipped(tk)
 			}
 		})
-		for range d.n(50) {
+		for range d.intn(50) {
 			if !d.over {
 				d.act()
 			}

@@ -10,14 +10,14 @@ import (
 	"crew/runner/decide/task"
 )
 
-// offers adds n slots of a host that has something.
+// offers adds n slots of a host that offers units.
 func (s *sim) offers(n int, host, list string) []int {
 	o, err := task.ParseNeeds(list)
 	require.NoError(s.t, err)
 	return s.ask(task.Command{Op: task.Join, N: n, Slot: task.Slot{Host: host, Offers: (*task.Offers)(&o)}}).Slots
 }
 
-// needing has tasks need what of their number says.
+// needing gives each task the needs that follow from its number.
 func needing(of func(id uint64) string) func(*sim) {
 	known := map[string]*task.Terms{}
 	return func(s *sim) {
@@ -45,8 +45,8 @@ func (s *sim) needed(host, name string) (n int) {
 	return n
 }
 
-// Whatever hosts come, go and die, none has more to do than it offers, and none of its units is idle
-// while it has a slot and a task waits for one.
+// TestOffersRandom checks, while hosts come, leave and die, that no host has to supply more than it
+// offers, and that no unit is idle while its host has a free slot and a task waits for the unit.
 func TestOffersRandom(t *testing.T) {
 	for seed := range uint64(40) {
 		n := rand.New(rand.NewPCG(seed, 2))
@@ -54,7 +54,7 @@ func TestOffersRandom(t *testing.T) {
 		lists := map[string]string{"a": "gpu:2", "b": "gpu,mem:8", "c": "mem:5", "d": ""}
 		texts := []string{"", "", "gpu", "mem:5", "mem", "gpu,mem:2", "db,gpu"}
 		if seed%2 == 0 {
-			texts = []string{"", "gpu"} // so that none is kept for a task that needs more
+			texts = []string{"", "gpu"} // so that nothing is reserved for a task that needs more
 		}
 		cfg := remote("fifo")
 		cfg.Queue.Buffer, cfg.Queue.Caps = 1000, []task.Cap{{Name: "db", Units: []string{"x", "y"}}}
@@ -79,7 +79,7 @@ func TestOffersRandom(t *testing.T) {
 				case s.now.Sub(epoch) < 5*time.Minute:
 					s.leave(slots[host])
 					slots[host] = nil
-					s.die(host) // with it goes what it had
+					s.die(host) // its units disappear with it
 				}
 			}
 			s.sleep(time.Duration(1+n.IntN(2000)) * time.Millisecond)

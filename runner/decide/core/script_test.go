@@ -20,9 +20,9 @@ import (
 
 var update = flag.Bool("update", false, "write into the scripts what happens")
 
-// TestScripts plays the scripts in testdata: each is a paragraph that begins with what it shows. A
-// line is a command of task.Op, or one of scene.play, with fields to set; what follows from it is
-// indented below.
+// TestScripts plays the scripts in testdata. Each is a paragraph that begins with a description. A
+// line is a command of task.Op, or a command of scene.play, with fields to set. The consequences
+// are indented below.
 func TestScripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 				s := &scene{t: t, plans: map[uint64]*plan{}}
 				for line := range strings.Lines(script) {
 					if line[0] != ' ' {
-						s.say("%s", strings.TrimSpace(line))
+						s.printf("%s", strings.TrimSpace(line))
 						s.play(strings.Fields(line))
 					}
 				}
@@ -58,34 +58,34 @@ type scene struct {
 	*sim
 	t     *testing.T
 	lines []string
-	rules [][]string // of tasks: which, and their fields
+	rules [][]string // tasks, and the fields to set for them
 	plans map[uint64]*plan
-	log   []happening // not said yet
+	log   []happening // not printed yet
 }
 
-// plan is a task, and what becomes of it.
+// plan is a task, and its fate.
 type plan struct {
 	task.Task
 	Takes   time.Duration
-	Eats    int64          // of the machine's memory, a tenth of that a second
-	Ends    []task.Outcome // of its attempts; the last one is that of all others, too
+	Eats    int64          // bytes of the machine's memory; a tenth of them each second
+	Ends    []task.Outcome // of its attempts; the last one is also the outcome of all further attempts
 	Unbegun int            // how many attempts come back without having begun
 	Size    int            // of its input
 	Streams bool           // its input is a block of a stream
 	Bad     bool           // its command cannot be executed
 	Fault   error          // of crew, in its attempts
-	Killed  int            // the signal with which the user interrupts it
-	Fresh   bool           // what it makes is up to date
+	Killed  int            // signal by which the user interrupts it
+	Fresh   bool           // its files are up to date
 	tries   int
 }
 
-// scope is what is set for a run.
+// scope holds the settings of a run.
 type scope struct {
 	Config
-	world
+	surroundings
 }
 
-func (s *scene) say(format string, args ...any) {
+func (s *scene) printf(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
@@ -99,8 +99,8 @@ func (s *scene) play(words []string) {
 		return
 	case "run":
 		s.begin(words[1:])
-	case "now": // something changes around the run
-		fields(&s.world, words[1:])
+	case "now": // the surroundings of the run change
+		fields(&s.surroundings, words[1:])
 		s.step(func(*Core) {})
 	case "sleep":
 		s.sleep(duration(words[1]))
@@ -108,18 +108,18 @@ func (s *scene) play(words []string) {
 		s.ended(s.wait())
 	case "die":
 		s.die(words[1])
-	case "tokens": // others take or bring some
+	case "tokens": // other programs take or bring some
 		s.share(int(numbers(words[1])[0]))
 		s.flush()
-		s.say("  %d there, %d held, %d of its own", s.tokens.there, s.tokens.held, s.tokens.all)
-	case "silent": // it is said of an attempt, however late, that it was for a minute
+		s.printf("  %d there, %d held, %d of its own", s.tokens.there, s.tokens.held, s.tokens.all)
+	case "silent": // report, perhaps late, that an attempt has been silent for a minute
 		id := numbers(words[1])
 		a := task.Attempt{Task: &task.Task{ID: uint64(id[0])}, Number: int(id[1])}
 		s.step(func(c *Core) { c.Quiet(a, time.Minute) })
 	case "abort":
 		err := map[string]error{"EPIPE": syscall.EPIPE}[words[1]]
 		s.step(func(c *Core) { c.Abort(cmp.Or(err, errors.New(words[1]))) })
-	case "gone": // the tokens
+	case "gone": // the tokens are lost
 		s.step(func(c *Core) { c.Answered(false, errors.New("gone")) })
 	default:
 		s.command(verb, words[1:])
@@ -139,7 +139,7 @@ func (s *scene) begin(words []string) {
 		to.Retry.On = func(r *task.Result) bool { return r.Outcome == to.Again }
 	}
 	s.sim = simulate(s.t, to.Config, to.Tasks, func(made *sim) {
-		s.sim, made.world, made.note = made, to.world, s.note
+		s.sim, made.surroundings, made.note = made, to.surroundings, s.note
 		made.figures = s.figures
 		made.change = func(t *task.Task) {
 			p := s.plan(t.ID)
@@ -176,7 +176,7 @@ func (s *scene) begin(words []string) {
 	})
 }
 
-// figures are those of the machine: running tasks add to them.
+// figures returns the figures of the machine, to which running tasks add.
 func (s *scene) figures() (processes float64, free int64) {
 	processes, free = s.Load, s.Free
 	for _, r := range s.running {

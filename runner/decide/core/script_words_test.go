@@ -16,10 +16,10 @@ import (
 	"crew/sched"
 )
 
-// verbs are the operations of task.Op by number.
+// verbs are the names of the operations of task.Op.
 var verbs = strings.Fields("none drain rest stop kill fail resize grow join leave pause resume suspend continue add cancel retry look explain hold release move find unfinished unused")
 
-// command gives the run a command, and says what it answers. A word that sets no field is of IDs.
+// command gives the run a command, and prints the reply. A word without "=" is a list of IDs.
 func (s *scene) command(verb string, words []string) {
 	op := slices.Index(verbs, verb)
 	if op < 0 {
@@ -43,19 +43,19 @@ func (s *scene) command(verb string, words []string) {
 	reply := s.try(cmd)
 	s.flush()
 	if reply.Err != nil {
-		s.say("  refused: %v", reply.Err)
+		s.printf("  refused: %v", reply.Err)
 	}
 	if len(reply.IDs)+len(reply.Slots) > 0 {
-		s.say("  to %v", append(reply.Slots, ints(reply.IDs)...))
+		s.printf("  to %v", append(reply.Slots, ints(reply.IDs)...))
 	}
 	if cmd.Op == task.Add && reply.Room < math.MaxInt {
-		s.say("  room for %d", reply.Room)
+		s.printf("  room for %d", reply.Room)
 	}
 	for _, w := range reply.Wheres {
-		s.say("  %d %s", w.Task, s.whereabouts(w))
+		s.printf("  %d %s", w.Task, s.whereText(w))
 	}
 	if now := reply.Snapshot; now != nil {
-		s.shot(now)
+		s.showSnapshot(now)
 	}
 }
 
@@ -66,7 +66,7 @@ func ints(ids []uint64) (list []int) {
 	return list
 }
 
-func (s *scene) whereabouts(w task.Where) (text string) {
+func (s *scene) whereText(w task.Where) (text string) {
 	switch {
 	case w.State == "running":
 		text = fmt.Sprintf("runs in %d", w.Worker)
@@ -88,8 +88,8 @@ func (s *scene) whereabouts(w task.Where) (text string) {
 	return text
 }
 
-// shot says what a snapshot shows.
-func (s *scene) shot(now *task.Snapshot) {
+// showSnapshot prints a snapshot.
+func (s *scene) showSnapshot(now *task.Snapshot) {
 	var slots, running []string
 	for _, slot := range now.Slots {
 		slots = append(slots, fmt.Sprintf("%d:%d%s", slot.ID, slot.Cap, on(slot.Host)))
@@ -97,12 +97,12 @@ func (s *scene) shot(now *task.Snapshot) {
 	for _, r := range now.Tasks {
 		running = append(running, fmt.Sprintf("%d in %d", r.Task, r.Worker))
 	}
-	s.say("  %v: workers %v, tasks %v, ahead %d of %d, aside %d", now.State, slots, running, now.Queued, now.Buffer, now.Aside)
+	s.printf("  %v: workers %v, tasks %v, ahead %d of %d, aside %d", now.State, slots, running, now.Queued, now.Buffer, now.Aside)
 	for _, b := range now.Waiting {
-		s.say("  - %s", b.Text(s.now))
+		s.printf("  - %s", b.Text(s.now))
 	}
 	if b := now.Blocking; b != nil {
-		s.say("  because %s", b.Text(s.now))
+		s.printf("  because %s", b.Text(s.now))
 	}
 }
 
@@ -113,16 +113,16 @@ func on(host string) string {
 	return "@" + host
 }
 
-// happening is what happens at a moment.
+// happening is an event at one moment.
 type happening struct {
 	at   time.Time
 	text string
 }
 
-// free notes that the block of a task is gone.
+// free notes that the block of a task was freed.
 func (s *scene) free(id uint64) { s.log = append(s.log, happening{s.now, fmt.Sprintf("free %d", id)}) }
 
-// note notes what a step has brought.
+// note records the effects of a step.
 func (s *scene) note(fx *Effects, events []task.Event) {
 	note := func(format string, args ...any) {
 		s.log = append(s.log, happening{s.now, fmt.Sprintf(format, args...)})
@@ -141,14 +141,14 @@ func (s *scene) note(fx *Effects, events []task.Event) {
 		note("recall %d", a.Task.ID)
 	}
 	for _, e := range events {
-		if text := s.tell(&e); text != "" {
+		if text := s.eventText(&e); text != "" {
 			note("%s", text)
 		}
 	}
 }
 
-// tell says what an event tells.
-func (s *scene) tell(e *task.Event) string {
+// eventText returns the text of an event.
+func (s *scene) eventText(e *task.Event) string {
 	if s.Quiet && e.Task != nil {
 		return ""
 	}
@@ -195,22 +195,22 @@ func (s *scene) tell(e *task.Event) string {
 	return ""
 }
 
-// flush says what has happened since the last time, a line for each moment.
+// flush prints what has happened since the last flush, one line for each moment.
 func (s *scene) flush() {
 	for i, what := range s.log {
 		if i > 0 && s.log[i-1].at.Equal(what.at) {
 			s.lines[len(s.lines)-1] += ", " + what.text
 		} else {
-			s.say("  %v: %s", what.at.Sub(epoch), what.text)
+			s.printf("  %v: %s", what.at.Sub(epoch), what.text)
 		}
 	}
 	s.log = nil
 }
 
-// ended says how the run has ended.
+// ended prints how the run ended.
 func (s *scene) ended(end *Ending) {
 	reasons := [...]string{"completed", "halted", "late", "bad command", "unread", "told", "broken"}
-	text := fmt.Sprintf("  %s after %v, at most %d at once:", reasons[end.Reason], s.took(), s.most)
+	text := fmt.Sprintf("  %s after %v, at most %d at once:", reasons[end.Reason], s.elapsed(), s.peak)
 	for o, n := range end.Stats.ByOutcome {
 		if n > 0 {
 			text += fmt.Sprintf(" %d %v", n, task.Outcome(o))
@@ -241,10 +241,10 @@ func (s *scene) ended(end *Ending) {
 		text += fmt.Sprintf(", and %v", err)
 	}
 	s.flush()
-	s.say("%s", text)
+	s.printf("%s", text)
 }
 
-// numbers parses such as 1-3,7.
+// numbers parses a list such as 1-3,7.
 func numbers(list string) (ids []int64) {
 	for part := range strings.SplitSeq(list, ",") {
 		first, last, isRange := strings.Cut(part, "-")
@@ -271,8 +271,8 @@ func duration(text string) time.Duration {
 	return d
 }
 
-// fields sets fields by their paths, as in Retry.Delay=10s. A time is counted from the begin of the
-// run. What has no form of its own here is JSON.
+// fields sets fields by their paths, as in Retry.Delay=10s. Times count from the beginning of the
+// run. Types without a form of their own are written as JSON.
 func fields(of any, words []string) {
 	for _, word := range words {
 		path, text, _ := strings.Cut(word, "=")

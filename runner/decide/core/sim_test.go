@@ -15,42 +15,42 @@ import (
 	"crew/sched"
 )
 
-// sim runs a Core without goroutines, in a time of its own: input, executor, recorder and
-// sinks are at hand at once, and attempts take as long as do says.
+// sim runs a Core without goroutines, on a clock of its own. Input, executor, recorder and sinks
+// are immediate, and attempts take as long as do says.
 type sim struct {
 	t    *testing.T
 	core *Core
 	now  time.Time
 	wake time.Time
 
-	// what the run is given
+	// the surroundings of the run
 
-	world
+	surroundings
 	change func(*task.Task)
 	do     func(task.Attempt) (time.Duration, task.Outcome) // nil for a second and OK
 	result func(*task.Result)                               // completes a result; may be nil
-	check  func(*task.Task) *task.Result                    // of tasks that make files; nil if all have to run
-	silent func(task.Attempt) time.Duration                 // for how long one has written nothing
+	check  func(*task.Task) *task.Result                    // checks tasks that make files; nil if all must run
+	silent func(task.Attempt) time.Duration                 // how long an attempt has written nothing
 	tokens *basket
-	note   func(*Effects, []task.Event) // what a step has brought; may be nil
+	note   func(*Effects, []task.Event) // gets the effects of each step; may be nil
 	// figures are those of the machine.
 	figures func() (processes float64, free int64)
 
-	// what happens
+	// state
 
-	running  []simulated
+	running  []attemptRun
 	ahead    []task.Attempt // waiting at their slots
 	recalled []uint64
-	most     int // attempts at once
+	peak     int // largest number of attempts at once
 	reading  bool
 	ready    time.Time      // when the reader has the next task
-	ring     bool           // the sinks are to take events
-	closed   bool           // they are
-	seen     int            // how many of the events that wait for them are noted
-	ends     []*task.Result // to be recorded
-	checks   []*task.Task   // to be checked
+	ring     bool           // the sinks should take events
+	closed   bool           // the sinks are closed
+	seen     int            // events that note has got and the sinks have not taken
+	ends     []*task.Result // to record
+	checks   []*task.Task   // to check
 	answers  []func(*Core)  // to Tokens.Ask, and about silence
-	causes   []error        // of attempts' ends
+	causes   []error        // why attempts were asked to end
 	over     bool
 	sampled  []time.Time
 	begun    []uint64
@@ -59,31 +59,31 @@ type sim struct {
 	finished map[uint64]task.Outcome
 }
 
-// world is what goes on around a run.
-type world struct {
-	Tasks int           // still to be read
+// surroundings describes the surroundings of a run.
+type surroundings struct {
+	Tasks int           // tasks still to be read
 	Open  bool          // the input does not end
 	Pause time.Duration // before each task
-	Grace time.Duration // how long an attempt takes that is asked to end, unless it is killed
-	Deaf  bool          // attempts do not end before their time
-	Slow  bool          // checks do not end
-	Stuck bool          // nobody takes events
-	Ends  error         // of the input; nil for io.EOF
-	Again task.Outcome  // the only one that is retried; 0 for all failures
+	Grace time.Duration // time from asking an attempt to end until it ends, unless it is killed
+	Deaf  bool          // attempts ignore requests to end
+	Slow  bool          // checks never end
+	Stuck bool          // the sinks take no events
+	Ends  error         // error that ends the input; nil for io.EOF
+	Again task.Outcome  // only this outcome is retried; 0 for all failures
 
-	Keeps bool // ends of attempts are put on record first
-	Quiet bool // a script does not say what becomes of tasks
+	Keeps bool // results are recorded before they take effect
+	Quiet bool // a script does not print the ends of tasks
 
-	Writes time.Duration // until then attempts are not silent
+	Writes time.Duration // attempts write until then
 
 	// of the machine
 
-	Load, Each float64 // how many processes have something to do: without tasks, and more for each that runs
-	Free       int64   // bytes, without tasks
+	Load, Each float64 // processes with work to do: without tasks, and for each running task
+	Free       int64   // free bytes without tasks
 }
 
-// simulated is a running attempt.
-type simulated struct {
+// attemptRun is a running attempt.
+type attemptRun struct {
 	task.Attempt
 	begun, end time.Time
 	outcome    task.Outcome
@@ -95,7 +95,7 @@ var epoch = time.Unix(1_000_000_000, 0)
 // simulate returns a run of n tasks that has just begun.
 func simulate(t *testing.T, cfg Config, n int, set ...func(*sim)) *sim {
 	require.NoError(t, cfg.Validate())
-	s := &sim{t: t, now: epoch, ready: epoch, world: world{Tasks: n}, finished: map[uint64]task.Outcome{}}
+	s := &sim{t: t, now: epoch, ready: epoch, surroundings: surroundings{Tasks: n}, finished: map[uint64]task.Outcome{}}
 	for _, f := range set {
 		f(s)
 	}
@@ -105,14 +105,14 @@ func simulate(t *testing.T, cfg Config, n int, set ...func(*sim)) *sim {
 	return s
 }
 
-// step brings a fact to the core and does what follows, until nothing more happens now.
+// step passes a fact to the core and carries out the effects, until nothing more happens now.
 func (s *sim) step(fact func(*Core)) {
 	s.bring(fact)
-	for s.follow() {
+	for s.carryOut() {
 	}
 }
 
-// bring brings a fact to the core and notes what follows.
+// bring passes a fact to the core and notes the effects.
 func (s *sim) bring(fact func(*Core)) {
 	if s.over {
 		return
@@ -132,7 +132,7 @@ func (s *sim) bring(fact func(*Core)) {
 	}
 	for _, a := range fx.Recall {
 		s.recalled = append(s.recalled, a.Task.ID)
-		s.giveBack(a.Task.ID)
+		s.endUnbegun(a.Task.ID)
 	}
 	for _, a := range fx.Quiet {
 		s.answers = append(s.answers, func(c *Core) { c.Quiet(a, s.silent(a)) })
@@ -149,7 +149,7 @@ func (s *sim) bring(fact func(*Core)) {
 	}
 }
 
-// notice takes the events of a step, before the sinks do.
+// notice passes the events of a step to note, before the sinks take them.
 func (s *sim) notice(fx *Effects) {
 	events := s.core.output.events[s.seen:]
 	s.seen += len(events)
@@ -167,8 +167,8 @@ func (s *sim) notice(fx *Effects) {
 	}
 }
 
-// follow does one thing that follows, and returns false if there is none.
-func (s *sim) follow() bool {
+// carryOut carries out one pending effect, and returns false if there is none.
+func (s *sim) carryOut() bool {
 	switch {
 	case s.over:
 		return false
@@ -199,8 +199,8 @@ func (s *sim) follow() bool {
 	return true
 }
 
-// giveBack ends an attempt that has not begun.
-func (s *sim) giveBack(id uint64) bool {
+// endUnbegun ends an attempt that has not begun.
+func (s *sim) endUnbegun(id uint64) bool {
 	i := slices.IndexFunc(s.ahead, func(a task.Attempt) bool { return a.Task.ID == id })
 	if i < 0 {
 		return false
@@ -212,8 +212,8 @@ func (s *sim) giveBack(id uint64) bool {
 	return true
 }
 
-// follows starts the attempt that waits for one that has ended.
-func (s *sim) follows(slot int) {
+// startBehind starts the attempt that waits behind an attempt that has ended.
+func (s *sim) startBehind(slot int) {
 	if i := slices.IndexFunc(s.ahead, func(a task.Attempt) bool { return a.Slot.ID == slot }); i >= 0 {
 		a := s.ahead[i]
 		s.ahead = slices.Delete(s.ahead, i, i+1)
@@ -222,7 +222,7 @@ func (s *sim) follows(slot int) {
 }
 
 func (s *sim) start(a task.Attempt) {
-	if s.core.cfg.Pool.Ahead > 0 && slices.ContainsFunc(s.running, func(r simulated) bool { return r.Slot.ID == a.Slot.ID }) {
+	if s.core.cfg.Pool.Ahead > 0 && slices.ContainsFunc(s.running, func(r attemptRun) bool { return r.Slot.ID == a.Slot.ID }) {
 		s.ahead = append(s.ahead, a)
 		return
 	}
@@ -231,16 +231,16 @@ func (s *sim) start(a task.Attempt) {
 		took, o = s.do(a)
 	}
 	s.begun = append(s.begun, a.Task.ID)
-	s.running = append(s.running, simulated{a, s.now, s.now.Add(took), o})
-	s.most = max(s.most, len(s.running))
+	s.running = append(s.running, attemptRun{a, s.now, s.now.Add(took), o})
+	s.peak = max(s.peak, len(s.running))
 }
 
 func (s *sim) act(a Act) {
 	s.causes = append(s.causes, a.Cause)
-	if s.giveBack(a.Task) {
+	if s.endUnbegun(a.Task) {
 		return
 	}
-	i := slices.IndexFunc(s.running, func(r simulated) bool { return r.Task.ID == a.Task && r.Number == a.Attempt })
+	i := slices.IndexFunc(s.running, func(r attemptRun) bool { return r.Task.ID == a.Task && r.Number == a.Attempt })
 	if i < 0 || s.Deaf {
 		return
 	}
@@ -273,7 +273,7 @@ func (s *sim) read() {
 	}
 }
 
-// show has the sinks take the events and, after the last, close.
+// show lets the sinks take the events and, after the last ones, close.
 func (s *sim) show() {
 	var last bool
 	s.bring(func(c *Core) {
@@ -286,7 +286,7 @@ func (s *sim) show() {
 	}
 }
 
-// next returns when something happens next, or false if nothing does.
+// next returns when something happens next. It returns false if nothing will.
 func (s *sim) next() (time.Time, bool) {
 	at := s.wake
 	for _, r := range s.running {
@@ -303,14 +303,14 @@ func (s *sim) sleep(d time.Duration) {
 	until := s.now.Add(d)
 	for at, ok := s.next(); ok && !at.After(until); at, ok = s.next() {
 		s.now = later(s.now, at)
-		i := slices.IndexFunc(s.running, func(r simulated) bool { return !r.end.After(s.now) })
+		i := slices.IndexFunc(s.running, func(r attemptRun) bool { return !r.end.After(s.now) })
 		if i < 0 {
 			s.step(func(*Core) {})
 			continue
 		}
 		r := s.running[i]
 		s.running = slices.Delete(s.running, i, i+1)
-		s.follows(r.Slot.ID)
+		s.startBehind(r.Slot.ID)
 		res := r.result(s.now)
 		if s.result != nil {
 			s.result(res)
@@ -323,7 +323,7 @@ func (s *sim) sleep(d time.Duration) {
 	s.now = until
 }
 
-func (r *simulated) result(now time.Time) *task.Result {
+func (r *attemptRun) result(now time.Time) *task.Result {
 	res := &task.Result{Task: r.Task, Attempt: r.Number, Worker: r.Slot.ID, Outcome: r.outcome, Start: r.begun, End: now}
 	if r.outcome == task.Exit {
 		res.Code = 1
@@ -338,7 +338,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// wait lets time pass until the run is over, and returns how it has ended.
+// wait lets time pass until the run is over, and returns how it ended.
 func (s *sim) wait() *Ending {
 	for !s.over {
 		at, ok := s.next()
@@ -361,7 +361,7 @@ func (s *sim) try(cmd task.Command) (reply task.Reply) {
 	return reply
 }
 
-// ask is try for a command that is not refused.
+// ask is try for a command that must not be refused.
 func (s *sim) ask(cmd task.Command) task.Reply {
 	s.t.Helper()
 	reply := s.try(cmd)
@@ -369,10 +369,10 @@ func (s *sim) ask(cmd task.Command) task.Reply {
 	return reply
 }
 
-// took returns how long the run has taken.
-func (s *sim) took() time.Duration { return s.now.Sub(epoch) }
+// elapsed returns how long the run has taken.
+func (s *sim) elapsed() time.Duration { return s.now.Sub(epoch) }
 
-// policy returns a policy by its name; behind a colon there may be its topics.
+// policy returns a policy by name; topics may follow after a colon.
 func policy(text string) sched.Policy {
 	name, topics, ok := strings.Cut(text, ":")
 	cfg := sched.Config{Name: name}
@@ -395,14 +395,14 @@ func config(workers int) Config {
 	}
 }
 
-// sendAhead is a configuration of a run on other machines whose slots hold n attempts ahead.
+// sendAhead returns the configuration of a run on other machines whose slots hold n attempts ahead.
 func sendAhead(name string, n int) Config {
 	cfg := remote(name)
 	cfg.Pool.Ahead = n
 	return cfg
 }
 
-func (s *sim) about(kind task.Kind) (ids []uint64) {
+func (s *sim) eventsOf(kind task.Kind) (ids []uint64) {
 	for _, e := range s.events {
 		if e.Kind == kind {
 			ids = append(ids, e.ID)
@@ -411,7 +411,7 @@ func (s *sim) about(kind task.Kind) (ids []uint64) {
 	return ids
 }
 
-// feed returns the configuration of a run that takes its tasks from commands.
+// feed returns the configuration of a run that gets its tasks from commands.
 func feed(workers int) Config {
 	cfg := config(workers)
 	cfg.Feed, cfg.Queue.Terms = Feed{Open: true, Remember: true}, true
@@ -428,7 +428,7 @@ func numbered(ids ...uint64) (list []*task.Task) {
 // add adds tasks.
 func (s *sim) add(tasks ...*task.Task) { s.ask(task.Command{Op: task.Add, Tasks: tasks}) }
 
-// remote is a configuration without slots of its own.
+// remote returns a configuration without slots of this machine.
 func remote(name string) Config {
 	cfg := config(0)
 	cfg.Pool.Remote, cfg.Queue.Policy = true, policy(name)
@@ -447,7 +447,7 @@ func (s *sim) leave(slots []int) {
 	}
 }
 
-// die has the attempts of a host be lost.
+// die makes the attempts of a host Lost.
 func (s *sim) die(host string) {
 	for i := range s.running {
 		if r := &s.running[i]; r.Slot.Host == host {
@@ -456,7 +456,7 @@ func (s *sim) die(host string) {
 	}
 	for _, a := range slices.Clone(s.ahead) {
 		if a.Slot.Host == host {
-			s.giveBack(a.Task.ID)
+			s.endUnbegun(a.Task.ID)
 		}
 	}
 	s.sleep(0)

@@ -1,9 +1,9 @@
 package core
 
-// basket is Tokens with others beside the run, who take and bring tokens.
+// basket is Tokens that other programs also take and bring.
 type basket struct {
 	own     bool
-	there   int // tokens that nobody holds
+	there   int // tokens that are free
 	held    int // by the run
 	all     int // if own
 	asked   bool
@@ -27,10 +27,10 @@ func (b *basket) answer(got bool, err error) {
 	}
 }
 
-// give gives a token that is asked for, and returns what to tell the core.
+// give gives the token that was asked for, if there is one, and returns the answers for the core.
 func (b *basket) give() (answers []func(*Core)) {
 	if b.held < 0 || b.there < 0 {
-		panic("returned what it had not")
+		panic("returned more tokens than it held")
 	}
 	if b.asked && b.there > 0 {
 		b.there, b.held = b.there-1, b.held+1
@@ -40,7 +40,7 @@ func (b *basket) give() (answers []func(*Core)) {
 	return answers
 }
 
-// share has others bring n tokens to the basket, or take them.
+// share lets other programs bring n tokens to the basket or, if n is negative, take them.
 func (s *sim) share(n int) {
 	s.tokens.there += n
 	s.step(func(*Core) {})
