@@ -58,7 +58,7 @@ func (w *worker) reap() {
 		w.flushStderr()
 	}
 	read := w.bytesRead()
-	w.unpin()
+	w.pin.Release()
 	ws := w.Reap()
 	l, how := w.loop, cmp.Or(w.neverReadWhy, exitText(ws))
 	worked := w.answers > 0 || read > 0 && !ws.Signaled()

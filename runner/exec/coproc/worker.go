@@ -148,7 +148,8 @@ func (w *worker) updatePin(waited time.Duration) {
 	switch {
 	case waited > late:
 		w.quickTurns = 0
-		w.unpin()
+		w.pin.Release()
+		w.pin = nil
 	case waited > atOnce:
 	case w.quickTurns < often:
 		w.quickTurns++
@@ -158,11 +159,6 @@ func (w *worker) updatePin(waited time.Duration) {
 			w.pin.AddProcess(w.PID)
 		}
 	}
-}
-
-func (w *worker) unpin() {
-	w.pin.Release()
-	w.pin = nil
 }
 
 // sleep polls set until an event occurs or wait is over. It sets the first element of set to the
@@ -217,8 +213,9 @@ func (w *worker) retireIfDue() {
 		w.retired = true // other loops need its resources
 	}
 	last := w.expects == task.ExpectNone || w.expects == task.ExpectRetries && w.protocol == task.FilterProtocol
-	refuses := w.stdinClosed && w.bytesRead() == 0 // it ends by itself, and is not dismissed
-	if w.In >= 0 && !refuses && w.idle() && (w.retired || last && len(w.attempts) == w.openBlocks()) {
+	refuses := w.stdinClosed && w.bytesRead() == 0         // it ends by itself, and is not dismissed
+	idle := w.begun() == w.openBlocks() && len(w.out) == 0 // it owes no answer that it can give while stdin is open
+	if w.In >= 0 && !refuses && idle && (w.retired || last && len(w.attempts) == w.openBlocks()) {
 		w.closeStdin()
 		for _, f := range w.attempts[:w.openBlocks()] {
 			f.since = w.now
@@ -237,9 +234,6 @@ func (w *worker) closeStdin() {
 func (w *worker) begun() int {
 	return w.encoded + int(min(w.encodedPart, 1))
 }
-
-// idle reports whether the worker owes no answer that it can give while its stdin is open.
-func (w *worker) idle() bool { return w.begun() == w.openBlocks() && len(w.out) == 0 }
 
 // checkTimeouts ends the worker if it has taken too long for a record, or has been silent for too
 // long.

@@ -156,13 +156,6 @@ func (p *process) openBuffers() {
 	}
 }
 
-// openWriters opens the writers that the output of a started process is streamed to.
-func (p *process) openWriters() {
-	if p.Plan.Show == task.ShowLines {
-		p.out.To, p.err.To = p.Open(p.Attempt)
-	}
-}
-
 // readOutput reads once from a pipe, and closes it at its end. It holds a buffer only while it
 // reads, so that thousands of idle tasks need none.
 func (p *process) readOutput(s *stream, revents int16) {

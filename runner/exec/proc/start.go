@@ -107,7 +107,9 @@ func (l *Local) startOnce(ctx context.Context, a task.Attempt, argv []string) (*
 	}
 	p.openBuffers()
 	l.groups.add(p)
-	p.openWriters()
+	if l.Plan.Show == task.ShowLines {
+		p.out.To, p.err.To = l.Open(a)
+	}
 	return p, nil
 }
 
