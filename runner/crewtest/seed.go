@@ -17,6 +17,7 @@ import (
 // every day. CREW_SOAK is the number of rounds of random tests (any other text means 200).
 // CREW_SOAK_SEED, in either, repeats the choices of an earlier soak.
 
+// Soaking reports whether this is the soak.
 func Soaking() bool { return os.Getenv("CREW_SOAK") != "" }
 
 // SoakOnly skips the test unless this is the soak.

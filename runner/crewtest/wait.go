@@ -1,5 +1,5 @@
-// Package crewtest holds helpers that the tests of several packages share, above all the one way to wait for a
-// condition and the one way to run a program beside a test. Only tests import it.
+// Package crewtest holds helpers that the tests of several packages share, above all the one way to
+// wait for a condition and the one way to run a program beside a test. Only tests import it.
 package crewtest
 
 import (

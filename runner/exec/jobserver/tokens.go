@@ -300,8 +300,8 @@ func (t *Tokens) uncounted() int { return int(t.fresh[0] & 1) } // a token is '+
 // settleTimeout is how long Settle waits for the guardian.
 const settleTimeout = time.Second
 
-// Settle returns all tokens, and closes this process's own jobserver. If guarded is true, it waits
-// until the guardian has returned the tokens; the guardian is not needed afterwards.
+// Settle returns all tokens, and closes this process's own jobserver. If guarded is true, it waits for
+// a limited time until the guardian has returned the tokens; the guardian is not needed afterwards.
 func (t *Tokens) Settle(guarded bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

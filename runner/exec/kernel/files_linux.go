@@ -22,7 +22,7 @@ func SyncTree(path string, dir bool) error {
 	})
 }
 
-// Dying reports whether a process has been killed, even if it still exists (proc_pid_stat(5),
+// Dying reports whether a process has ended, is exiting, or has a SIGKILL pending (proc_pid_stat(5),
 // proc_pid_status(5)).
 func Dying(pid int) bool {
 	p, ok := FindProcess(pid)
@@ -36,9 +36,9 @@ func Dying(pid int) bool {
 	return p.exiting || err == nil && mask&(1<<(syscall.SIGKILL-1)) != 0
 }
 
-// Mark marks the n numbers from from on in a directory, so that other processes see them, until unmark
-// is called or this process ends. On Linux a mark is a lock of an open file description (fcntl(2)) on
-// bytes of the directory. On other systems it is a file, which gets the name.
+// Mark marks the numbers in [from, from+n) in a directory, so that other processes see them, until
+// unmark is called or this process ends. On Linux a mark is a lock of an open file description
+// (fcntl(2)) on bytes of the directory. On other systems it is a file, which gets the name.
 func Mark(dir, _ string, from, n int64) (unmark func(), err error) {
 	fd, err := reopen(dir, unix.O_DIRECTORY)
 	if err != nil {
@@ -48,7 +48,7 @@ func Mark(dir, _ string, from, n int64) (unmark func(), err error) {
 	return func() { _ = unix.Close(fd) }, nil
 }
 
-// Marked reports whether any of the n numbers from from on is marked. It returns true if it cannot
+// Marked reports whether any of the numbers in [from, from+n) is marked. It returns true if it cannot
 // tell.
 func Marked(dir, _ string, from, n int64) bool {
 	fd, err := reopen(dir, unix.O_DIRECTORY)

@@ -32,7 +32,7 @@ func SyncTree(path string, _ bool) error {
 	return syncBy(path, (*os.File).Sync)
 }
 
-// Dying reports whether a process has been killed. Here it always returns true, because it cannot tell.
+// Dying returns true, because it cannot tell whether a process has been killed.
 func Dying(int) bool { return true }
 
 // Mark marks numbers in a directory, so that other processes see them, until unmark is called or this

@@ -213,8 +213,8 @@ type Process struct {
 	exiting    bool          // is exiting or has exited; for Dying
 }
 
-// ResumeStuck continues the children of parent that were stopped before they executed their program, by a
-// signal for parent's process group.
+// ResumeStuck continues the children of parent that were stopped before they executed their program, by
+// a signal for parent's process group.
 func ResumeStuck(parent int) {
 	for _, p := range Processes() {
 		if p.Parent == parent && p.BeforeExec && p.Stopped {
@@ -223,8 +223,8 @@ func ResumeStuck(parent int) {
 	}
 }
 
-// Unstick frees the children of this process again and again until done is closed. The calls that start
-// such children would otherwise wait for ever.
+// Unstick calls ResumeStuck for this process every 10 ms until done is closed. The calls that start
+// children would otherwise wait for ever.
 func Unstick(done <-chan struct{}) {
 	for {
 		select {

@@ -86,8 +86,8 @@ func (pin *Pin) take() bool {
 	return true
 }
 
-// AddProcess pins the main thread of a process to the same processor, until Release, which must be called
-// before the process is reaped.
+// AddProcess pins the main thread of a process to the same processor, until Release, which must be
+// called before the process is reaped.
 func (pin *Pin) AddProcess(pid int) {
 	var one unix.CPUSet
 	one.Set(int(pin.cpu))

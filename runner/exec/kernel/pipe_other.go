@@ -33,8 +33,8 @@ func CloseFrom(fd int) {
 	}
 }
 
-// PipeEndsShareInode reports whether both ends of a pipe are the same file for fstat(2). Here each has an inode
-// of its own.
+// PipeEndsShareInode reports whether both ends of a pipe are the same file for fstat(2). Here each has
+// an inode of its own.
 const PipeEndsShareInode = false
 
 // Reopen duplicates fd. The duplicate blocks or not, as all other descriptors of the same pipe end do.

@@ -76,8 +76,8 @@ func Reset(sig syscall.Signal) {
 // Portable reports whether this is the portable code.
 const Portable = false
 
-// DieWithParent makes the kernel send sig to a process started with attr when the thread that started it ends
-// (PR_SET_PDEATHSIG). It returns attr.
+// DieWithParent makes the kernel send sig to a process started with attr when the thread that started
+// it ends (PR_SET_PDEATHSIG). It returns attr.
 func DieWithParent(attr *syscall.SysProcAttr, sig syscall.Signal) *syscall.SysProcAttr {
 	attr.Pdeathsig = sig
 	return attr

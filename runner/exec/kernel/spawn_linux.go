@@ -94,8 +94,8 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 }
 
 // spawn starts the child as raw.Spawn does. It fails with ENOSYS if clone3(2) does not work here.
-func (c *script) spawn(born *int32, beside bool) (pid int, err error) {
-	pid, errno := raw.Spawn(c.calls, born, &c.self, beside)
+func (c *script) spawn(born *int32, async bool) (pid int, err error) {
+	pid, errno := raw.Spawn(c.calls, born, &c.self, async)
 	runtime.KeepAlive(c)
 	switch err := syscall.Errno(errno); err {
 	case 0:

@@ -45,20 +45,20 @@ func AppendTail(last, p []byte) []byte {
 	return last[max(0, len(last)-tailSize):]
 }
 
-// HandOver moves the contents of stdout and stderr to a result.
+// HandOver moves the contents of stdout and stderr, and their first fault, to a result.
 func HandOver(r *task.Result, stdout, stderr *Stream) {
 	r.Stdout, r.Stderr = stdout.output(), stderr.output()
 	for _, s := range [...]*Stream{stderr, stdout} {
 		if len(bytes.TrimSpace(r.Tail)) == 0 && len(s.tail) > 0 {
 			r.Tail = s.tail
 		}
-		Cut(r, s.fault)
+		setFault(r, s.fault)
 	}
 }
 
-// Cut records in a result that its output is incomplete because of err. It does nothing if err is nil
+// setFault records in a result that its output is incomplete because of err. It does nothing if err is nil
 // or the result already has a fault.
-func Cut(r *task.Result, err error) {
+func setFault(r *task.Result, err error) {
 	if err != nil && r.Fault == nil {
 		r.Fault = fmt.Errorf("task %d: its output is incomplete: %w", r.Task.ID, err)
 	}

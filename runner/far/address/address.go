@@ -190,20 +190,20 @@ func WithoutPassword(list string) string {
 	return strings.Join(safe, ",")
 }
 
-// Dir returns the directory of the nats command's contexts.
-func Dir() string {
+// contextDir returns the directory of the nats command's contexts.
+func contextDir() string {
 	return filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config")), "nats", "context")
 }
 
 func namedContext(name string) (*Context, error) {
-	c, err := Read(filepath.Join(Dir(), name+".json"))
+	c, err := Read(filepath.Join(contextDir(), name+".json"))
 	if !errors.Is(err, fs.ErrNotExist) && !strings.Contains(name, "/") {
 		return c, err
 	}
 	if st, err := os.Stat(name); err == nil && st.Mode().IsRegular() {
 		return Read(name)
 	}
-	files, _ := filepath.Glob(filepath.Join(Dir(), "*.json"))
+	files, _ := filepath.Glob(filepath.Join(contextDir(), "*.json"))
 	if len(files) == 0 {
 		return nil, fmt.Errorf("there is no NATS context %q, nor any other: write a URL such as nats://%s:4222", name, name)
 	}

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// Loopback is the address where a hub listens by default.
-const Loopback = "127.0.0.1:4222"
+// loopback is the address where a hub listens by default.
+const loopback = "127.0.0.1:4222"
 
 // Listening holds where a hub listens and how clients reach it.
 type Listening struct {
@@ -26,14 +26,14 @@ type Listening struct {
 // hosts; if hosts is nil, by its own names. The hub uses TLS if it listens beyond loopback, has a
 // certificate, or has hosts.
 func ListenAt(listen string, hosts []string, certificate bool) (l Listening, err error) {
-	listen = cmp.Or(listen, Loopback)
+	listen = cmp.Or(listen, loopback)
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		host, port, err = strings.Trim(listen, "[]"), "4222", nil
 	}
 	_, number := strconv.Atoi(host) // true if there is only a port
 	if l.Port, err = strconv.Atoi(port); err != nil || number == nil || l.Port < 0 || l.Port > 65535 || strings.Contains(host, ":") && net.ParseIP(host) == nil {
-		return l, fmt.Errorf("%q is not an address to listen on: write HOST:PORT, such as %s or 0.0.0.0:4222", listen, Loopback)
+		return l, fmt.Errorf("%q is not an address to listen on: write HOST:PORT, such as %s or 0.0.0.0:4222", listen, loopback)
 	}
 	l.Host = cmp.Or(host, "0.0.0.0")
 	ip := net.ParseIP(l.Host)

@@ -109,9 +109,9 @@ func MakeCertificate(dir string, names []string) (c Certificate, err error) {
 	return Certificate{tlsConfig(cert), names, encodePEM(ca.Certificate[0])}, nil
 }
 
-// issue creates a key and a certificate for it, signed by by, or by the key itself if by is nil. It
-// returns both as a pair and as PEM.
-func issue(c *x509.Certificate, name string, by *tls.Certificate) (pair tls.Certificate, text []byte, err error) {
+// issue creates a key and a certificate for it, which authority signs; the key itself signs it if
+// authority is nil. It returns both as a pair and as PEM.
+func issue(c *x509.Certificate, name string, authority *tls.Certificate) (pair tls.Certificate, text []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return pair, nil, err
@@ -119,8 +119,8 @@ func issue(c *x509.Certificate, name string, by *tls.Certificate) (pair tls.Cert
 	// The clocks of clients may be behind.
 	c.Subject, c.NotBefore, c.BasicConstraintsValid = pkix.Name{CommonName: name}, time.Now().Add(-24*time.Hour), true
 	parent, signer := c, any(key)
-	if by != nil {
-		parent, signer = by.Leaf, by.PrivateKey
+	if authority != nil {
+		parent, signer = authority.Leaf, authority.PrivateKey
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
 	if err != nil {

@@ -83,6 +83,7 @@ func (k *Key) Line() string { return Line(k.Signer) }
 // Line returns the line for a public key in a file of trusted keys.
 func Line(signer [32]byte) string { return publicPrefix + keyText.EncodeToString(signer[:]) }
 
+// Sign returns the signature of text.
 func (k *Key) Sign(text []byte) [64]byte { return [64]byte(ed25519.Sign(k.secret, text)) }
 
 // Keys is a set of trusted public keys. A nil Keys trusts none. It is safe for concurrent use as long

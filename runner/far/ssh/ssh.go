@@ -64,8 +64,8 @@ type Hosts struct {
 	since time.Time // when a host was last connected; at first, when Start was called
 }
 
-// Start starts a worker on each host. If a host cannot be reached or loses its worker, it is
-// tried again until Close. A worker that exits with status 0 is not restarted.
+// Start starts a worker on each host. If a host cannot be reached or loses its worker, it is tried
+// again until Close. A worker that exits with status 0 is not restarted.
 func Start(c Config) (*Hosts, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -101,9 +101,9 @@ func (p *Hosts) hopelessLocked() error {
 	return fmt.Errorf("no host can be reached%s: `ssh HOST true` must work without a prompt", strings.Replace(why, ";", ":", 1))
 }
 
-// CheckReachable returns an error that names the hosts if none has been connected for Reach, or if none can
-// ever be. A host counts as connected from its first answer until its worker has ended. The time before
-// grace does not count, because the calling process may have been suspended until then.
+// CheckReachable returns an error that names the hosts if none has been connected for Reach, or if none
+// can ever be. A host counts as connected from its first answer until its worker has ended. The time
+// before grace does not count, because the calling process may have been suspended until then.
 func (p *Hosts) CheckReachable(now, grace time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -137,8 +137,8 @@ func (b *Blobs) answer(m *nats.Msg) {
 	}()
 }
 
-// Pull writes a blob of a user to to, from offset at on. It returns when it has everything, when there
-// is no such blob, or when ctx is done.
+// Pull copies a user's blob, from offset at to its end, to a writer. It returns when everything is
+// written, when there is no such blob, or when ctx is done.
 func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to io.Writer) error {
 	if from.Place == "" || strings.ContainsFunc(from.Place, func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') }) {
 		return ErrNone

@@ -35,8 +35,8 @@ type File struct {
 	Blob
 }
 
-// ErrChanged is returned if the content of a file is not what its owner announced.
-var ErrChanged = errors.New("it was changed during the run")
+// errChanged is returned if the content of a file is not what its owner announced.
+var errChanged = errors.New("it was changed during the run")
 
 // fetch writes a file of a user to path, either completely or not at all. path is absolute or relative
 // to dir; symbolic links cannot lead out of dir.
@@ -57,7 +57,7 @@ func (b *Blobs) fetch(ctx context.Context, user string, f File, dir, path string
 	h := sha256.New()
 	err = b.Pull(ctx, user, f.Blob, 0, io.MultiWriter(w, h))
 	if err == nil && [sha256.Size]byte(h.Sum(nil)) != f.Sum {
-		err = ErrChanged
+		err = errChanged
 	}
 	if err = errors.Join(err, w.Chmod(os.FileMode(f.Mode).Perm()), w.Close()); err == nil {
 		err = root.Rename(part, path)
@@ -91,8 +91,8 @@ func checkLocal(path string) error {
 	return nil
 }
 
-// read opens a regular file, copies its content to to, and sets the permissions, size and sum in f.
-// path is absolute or relative to dir; symbolic links cannot lead out of dir.
+// read opens a regular file, copies its content to a writer, and sets the permissions, size and sum in
+// f. path is absolute or relative to dir; symbolic links cannot lead out of dir.
 func (f *File) read(dir, path string, to io.Writer) (in *os.File, err error) {
 	open := os.OpenFile
 	if !filepath.IsAbs(path) {

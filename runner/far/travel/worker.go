@@ -44,7 +44,7 @@ type placed struct {
 
 	mu      sync.Mutex        // held while it is fetched
 	content [sha256.Size]byte // SHA-256
-	mine    bool              // it was fetched or made here, so it may be removed
+	created bool              // it was fetched or made here, so it may be removed
 	size    int64             // at the time of the fetch
 	modTime time.Time         // at the time of the fetch
 }
@@ -70,8 +70,9 @@ type Trip struct {
 func (a *Trip) temp(path string) string { return (&task.Making{Temp: a.Temp}).TempName(path) }
 
 // Fetch fetches the files of an attempt to the working directory of its task, or to their absolute
-// paths. Files that are already there are left alone. Fetch also makes the directories of the files
-// that the attempt makes. The caller must call Release once the attempt has ended, even if Fetch fails.
+// paths. If the same file is already there, it is not fetched, and Release does not remove it. Fetch
+// also makes the directories of the files that the attempt makes. The caller must call Release once the
+// attempt has ended, even if Fetch fails.
 func (p *Worker) Fetch(ctx context.Context, run string, a *Trip) error {
 	dir, cleanupRun := cmp.Or(a.Dir, p.dir), ""
 	if a.Cleanup {
@@ -117,7 +118,7 @@ func (p *Worker) track(dir, path, run string, file bool) *placed {
 	key := resolve(dir, path)
 	h := p.files[key]
 	if h == nil {
-		h = &placed{dir: dir, path: path, mine: !file}
+		h = &placed{dir: dir, path: path, created: !file}
 		p.files[key] = h
 	}
 	if h.run = cmp.Or(run, h.run); file {
@@ -144,7 +145,7 @@ func (p *Worker) place(ctx context.Context, user string, h *placed, f File) erro
 		if err := p.blobs.fetch(ctx, user, f, h.dir, h.path); err != nil {
 			return err
 		}
-		h.mine = true
+		h.created = true
 	}
 	// A file that has just changed can change again without its time changing.
 	if info, err := os.Lstat(resolve(h.dir, h.path)); err == nil && time.Since(info.ModTime()) > target.Racy {
@@ -231,10 +232,10 @@ func (p *Worker) Release(a *Trip) {
 // removeLocked removes a file that no attempt needs. If the file still exists then, it is tried again
 // when the worker ends. The caller must hold mu.
 func (p *Worker) removeLocked(key string, h *placed) {
-	if h.mine {
+	if h.created {
 		p.removeFileLocked(h.dir, h.path)
 	}
-	if _, err := os.Lstat(key); err != nil || !h.mine {
+	if _, err := os.Lstat(key); err != nil || !h.created {
 		delete(p.files, key)
 	}
 }

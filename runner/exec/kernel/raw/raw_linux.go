@@ -84,19 +84,19 @@ type cloneArgs struct {
 // signal handlers. If born is not nil, the kernel stores the child's ID there before the child runs,
 // even if this process is killed meanwhile. The child itself stores its ID in self, for its calls.
 //
-// Spawn returns the child's ID, or the error number of clone3(2). If beside is false, it returns when
-// the child has exec'ed or ended; if a call has failed, the caller has to reap the child. If beside is
+// Spawn returns the child's ID, or the error number of clone3(2). If async is false, it returns when
+// the child has exec'ed or ended; if a call has failed, the caller has to reap the child. If async is
 // true, Spawn does not wait, and calls and self must stay in place until the exec.
 //
 // The caller must keep the data that Args point to alive and off its stack.
 //
 //go:nosplit
-func Spawn(calls []Call, born, self *int32, beside bool) (pid int, err uintptr) {
+func Spawn(calls []Call, born, self *int32, async bool) (pid int, err uintptr) {
 	args := cloneArgs{
 		flags: cloneVM | cloneVfork | cloneClearSighand | cloneChildSetTID, exitSignal: sigchld,
 		childTID: uint64(uintptr(unsafe.Pointer(self))),
 	}
-	if beside {
+	if async {
 		args.flags &^= cloneVfork
 	}
 	if born != nil {
