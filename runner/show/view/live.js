@@ -1,6 +1,6 @@
-// The live page: what happens in the run comes as events, and what the user wants goes back.
+// The live page: it receives the events of the run and sends the requests of the user.
 
-const limit = 150_000; // attempts; beyond that the page is loaded again, with a sample of them
+const limit = 150_000; // attempts; with more, the page is loaded again with a sample of them
 const L = {url: "", run: 0, known: new Map(), names: new Map(), lanes: new Map(), last: [], skew: 0, over: false, stale: false, changed: false, ticks: 0, log: null, told: Infinity, events: null, dirty: false, fresh: 0, toggled: new Set(), rows: new Map()};
 const isSame = (task, attempt) => task + " " + attempt;
 const millis = time => Date.parse(time) - D.base;
@@ -27,8 +27,8 @@ const live = url => {
 	document.addEventListener("visibilitychange", connect);
 	setInterval(refresh, 1000);
 };
-// connect listens to what comes after the last line that came. A page that is hidden does
-// without, as a browser has few connections to one server for all its tabs.
+// connect opens the stream of events after the last line received. A hidden page has no stream, because a
+// browser allows only a few connections to one server for all its tabs.
 const connect = () => {
 	L.events?.close();
 	L.told = Infinity;
@@ -66,7 +66,7 @@ const listenTo = events => {
 	});
 };
 
-// again loads the page again, but not more often than every few seconds.
+// again reloads the page, at most once in five seconds.
 const again = () => setTimeout(() => location.reload(), Math.max(0, 5000 - performance.now()));
 
 const say = text => $("said").textContent = visible(text);
@@ -79,7 +79,7 @@ const intern = text => {
 	if (!L.names.has(text)) L.names.set(text, D.names.push(text) - 1);
 	return L.names.get(text);
 };
-// A worker has several lanes if it runs several attempts at once: one that starts gets the first where none runs.
+// A worker has several lanes if it runs several attempts at once. A new attempt gets the first free one.
 const laneIDs = (host, worker) => {
 	const id = worker + " " + host;
 	if (!L.lanes.has(id)) L.lanes.set(id, []);
@@ -93,7 +93,7 @@ const laneOf = l => {
 	return ids.at(-1);
 };
 
-// attempt returns the attempt of a line, which is a new one if it was not known.
+// attempt returns the index of the attempt that a line is about, and adds it if it is new.
 const attempt = l => {
 	const id = isSame(l.task, l.attempt ?? 0), start = millis(l.start ?? l.at);
 	if (L.known.has(id)) return L.known.get(id);
@@ -108,7 +108,7 @@ const attempt = l => {
 	enter(i);
 	return i;
 };
-// enter puts a new attempt at the end of its row, or makes the rows anew.
+// enter adds a new attempt to the end of its row. If it does not fit there, the rows have to be made again.
 const enter = i => {
 	const k = T.rows.findIndex(r => r.lane === A.lane[i]), list = T.rows[k]?.list;
 	if (T.run !== L.run) return;
@@ -154,7 +154,7 @@ const line = l => {
 	L.changed = true;
 };
 
-// freshen asks for the parts that the server renders: the failures with their output, and the tables.
+// freshen fetches the parts that the server renders: the failures with their output, and the tables.
 const freshen = async () => {
 	const began = performance.now();
 	[L.dirty, L.fresh] = [false, Infinity];
@@ -162,11 +162,12 @@ const freshen = async () => {
 		const answer = await fetch(L.url + "parts");
 		if (answer.ok) replaceParts(new DOMParser().parseFromString(await answer.text(), "text/html"));
 	} catch {
-		L.dirty = true; // the stream of events tells that the connection is lost
+		L.dirty = true; // the stream of events reports a lost connection
 	}
 	L.fresh = performance.now() + Math.max(2000, 20 * (performance.now() - began));
 };
-// replaceParts keeps what the user has opened. A part with the focus stays as it is until that has left.
+// replaceParts replaces the parts and keeps open what the user has opened. A part with the focus is not
+// replaced until the focus leaves it.
 const replaceParts = parts => {
 	for (const id of ["p-failed", "p-tables"]) {
 		const old = $(id), part = parts.getElementById(id);
@@ -186,7 +187,7 @@ const replaceParts = parts => {
 	showFailures();
 	offers();
 };
-// offer adds to a failure that is opened what can be done about it.
+// offer adds buttons to a failure that is open.
 const offer = f => {
 	const [run, task] = f.id.slice(1).split("-").map(Number);
 	if (run !== L.run || L.over || f.querySelector(".tools")) return;
@@ -195,7 +196,7 @@ const offer = f => {
 
 const offers = () => document.querySelectorAll(".failure[open]").forEach(offer);
 
-// refresh shows what has come since the last time.
+// refresh shows what has changed since the last call.
 const refresh = () => {
 	if (A.task.length > limit) again();
 	if (!L.over && performance.now() - L.told > 10_000) showState("no answer");
@@ -237,7 +238,8 @@ const status = s => {
 	settle(s);
 };
 const mostRunning = 50;
-// running keeps the row of a task that still runs, so that its buttons keep the focus.
+// running updates the list of running tasks. It keeps the rows of tasks that still run, so that their
+// buttons keep the focus.
 const running = tasks => {
 	const shown = tasks.slice(0, mostRunning), body = $("running"), have = new Set(shown.map(t => t.task));
 	for (const [task, row] of L.rows) {
@@ -260,7 +262,7 @@ const runningRow = t => el("tr", {},
 	el("td", {className: "n"}), el("td", {className: "least"}),
 	el("td", {className: "n"}, el("span", {className: "tools"}, button("Output", () => log(t.task), {ariaLabel: "Output of task " + t.task}),
 		button("Cancel", () => cancel(t.task), {className: "danger", ariaLabel: "Cancel task " + t.task}))));
-// settle ends attempts that the run no longer has, should their ends not have come.
+// settle ends attempts that no longer run although no line said so.
 const settle = s => {
 	const have = new Set(s.tasks.map(t => isSame(t.task, t.attempt ?? 0))), at = millis(s.at);
 	for (const [id, i] of L.known) {
@@ -269,7 +271,7 @@ const settle = s => {
 };
 
 const did = {pause: "Paused", resume: "Resumed", resize: "Changed the number of workers", cancel: "Cancelled", retry: "Tried again", drain: "Draining", stop: "Stopping"};
-// ask has the run do something.
+// ask sends a request to the run and shows the answer.
 const ask = async request => {
 	complain("");
 	say("");
@@ -282,7 +284,7 @@ const ask = async request => {
 		complain("crew web does not answer: " + e.message);
 	}
 };
-// sure asks once before something is done that cannot be undone.
+// sure calls then after the user has confirmed a question.
 const sure = (question, answer, then) => {
 	$("question").textContent = visible(question);
 	$("yes").textContent = answer;
@@ -316,7 +318,7 @@ const tools = i => {
 		button("Cancel", () => cancel(task), {className: "danger"})];
 };
 
-// log shows what a task has written, and writes until it ends.
+// log shows the output of a task and follows it until the task ends.
 const mostLog = 1 << 20;
 const log = async task => {
 	L.log?.abort();

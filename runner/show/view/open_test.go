@@ -91,6 +91,8 @@ func widths(t *testing.T, b *browser, url string) {
 		b.eval(`document.querySelectorAll("details").forEach(d => d.open = true); document.querySelectorAll("button.all").forEach(b => b.click())`)
 		require.EqualValues(t, width, b.eval(`document.documentElement.scrollWidth`))
 	}
+	b.visit(url + "#q=outcome:exit%20task:100")
+	require.Equal(t, "3 tasks found, 3 of them by an earlier attempt", b.text("#found"))
 	b.eval(`document.querySelector("#theme").click()`)
 	require.Equal(t, "dark", b.eval(`document.documentElement.dataset.theme`))
 	require.EqualValues(t, 3, b.eval(`document.querySelector("#run").options.length`))

@@ -1,4 +1,4 @@
-// The report: the data of the page, its attempts in columns, and what all parts use.
+// The data of the page, with its attempts in columns, and helpers that all parts use.
 
 const el = (tag, props, ...kids) => {
 	const e = Object.assign(document.createElement(tag), props);
@@ -11,18 +11,18 @@ const trouble = text => {
 	$("trouble").hidden = false;
 };
 
-// visible makes visible in text, that came over a stream, what the page's maker made so in its.
+// visible escapes unprintable characters, in the same way as the server does in the texts of the page.
 const visible = text => String(text).replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} \t]/gu, c => {
 	const n = c.codePointAt(0);
 	return n < 256 ? "\\x" + n.toString(16).padStart(2, "0") : n < 65536 ? "\\u" + n.toString(16).padStart(4, "0") : "\\U" + n.toString(16).padStart(8, "0");
 });
-// bytes are text or, if they are not UTF-8, an object.
+// bytes decodes bytes in JSON: a string or, if they are not UTF-8, an object with base64.
 const bytes = (b, most = 1000) => {
 	const text = b?.base64 ? atob(b.base64) : b ?? "";
 	return visible(text.length > most ? text.slice(0, most) + "…" : text);
 };
 
-// span returns a duration with three digits, but whole seconds, as Go's Duration.String has it.
+// span formats a duration with three digits, or in whole seconds, like Go's Duration.String.
 const span = ms => {
 	if (ms <= 0) return "0s";
 	if (ms < 1) return Math.round(ms * 10) * 100 + "µs";
@@ -35,7 +35,7 @@ const span = ms => {
 const count = n => n.toLocaleString("en");
 const tasksOf = n => n === 1 ? "1 task" : count(n) + " tasks";
 
-// The attempts: a number or text of each in every column, times in milliseconds after D.base.
+// The attempts: each column has a value per attempt. Times are in milliseconds since D.base.
 let D;
 const A = {};
 const read = async () => {
@@ -55,7 +55,7 @@ const read = async () => {
 	D.blocked = (D.blocked ?? []).map(b => [b.Run, after(b.From), after(b.To), visible(b.Text)]);
 };
 
-// now is when running attempts are shown to end: in a file, when the run was last heard of.
+// now is where running attempts end in the timeline: in a file, at the last event of the run.
 let now = i => Math.max(D.runs[A.run[i]]?.end ?? 0, A.start[i]);
 const endOf = i => A.took[i] >= 0 ? A.start[i] + A.took[i] : A.lane[i] < 0 ? A.start[i] : now(i);
 const kindOf = i => D.kinds[A.outcome[i]][1];
@@ -72,7 +72,7 @@ const day = (ms, from = 0, to = 19) => new Date(D.base + ms + D.zone * 60000).to
 const clock = (ms, digits = 19) => Number.isFinite(ms) ? day(ms, 11, digits + 4) : "";
 const neverRan = i => A.lane[i] < 0 && A.took[i] <= 0;
 
-// whyWaited says what kept the task of an attempt from starting, if that is known.
+// whyWaited says what kept an attempt from starting, or "" if that is unknown.
 const whyWaited = i => {
 	if (A.waited[i] <= 0) return "";
 	const from = A.start[i] - A.waited[i], to = A.start[i];
@@ -84,7 +84,7 @@ const whyWaited = i => {
 	return why;
 };
 
-// describe says in words what is known of an attempt.
+// describe returns the facts of an attempt as pairs of name and text.
 const describe = i => {
 	const facts = [["Task", A.task[i] + (A.attempt[i] > 1 ? ", attempt " + A.attempt[i] : "")], ["Ended", outcomeOf(i)]];
 	const add = (name, value) => value && facts.push([name, value]);
@@ -100,7 +100,7 @@ const describe = i => {
 	return facts;
 };
 
-// Long tables show their beginning until they are asked for all.
+// shorten hides all but the first rows of a long table behind a button.
 const shorten = (table, most = 12) => {
 	const rows = [...table.tBodies[0].rows].slice(most);
 	if (rows.length < 4) return;
@@ -114,7 +114,7 @@ const shorten = (table, most = 12) => {
 	table.parentElement.after(all);
 };
 
-// failure is one as the page itself has it, of which some are shown at a time.
+// failure returns the element of a failed task, like those that the server renders.
 const failure = f => el("details", {className: "failure", id: f.id},
 	el("summary", {}, el("b", {textContent: "Task " + f.task}), " ", el("span", {className: "tag " + f.kind, textContent: f.verdict}), " ", el("code", {textContent: f.command})),
 	el("p", {className: "quiet", textContent: (f.about ?? []).join(" · ")}),
@@ -131,12 +131,12 @@ const showFailures = () => {
 	}));
 	all.slice(0, mostShown).forEach(showEnd);
 };
-// showEnd scrolls to the end of an output, where the reason of a failure is.
+// showEnd scrolls to the end of the output, where the reason for the failure usually is.
 const showEnd = f => {
 	const output = f.querySelector("pre");
 	if (output) output.scrollTop = output.scrollHeight;
 };
-// openFailure shows what is known of the failure of a task, and returns whether there is anything.
+// openFailure opens the failure of a task, and returns false if the page does not have it.
 const openFailure = (run, task) => {
 	const f = $(`f${run}-${task}`);
 	if (!f) return false;

@@ -1,4 +1,4 @@
-// The start: what the page shows at first, and what keys and pointers do.
+// The start of the page, and its keys and pointers.
 
 const moves = {left: () => pan(-0.25), right: () => pan(0.25), in: () => zoom(1.6), out: () => zoom(1 / 1.6), all: showAll};
 const keys = {
@@ -66,7 +66,7 @@ const pinch = (id, x) => {
 	Object.assign(T.drag, {x, from: T.from, to: T.to});
 };
 
-// follow does what the fragment of the URL asks for: #q=WORDS, #t=RUN.TASK.
+// follow obeys the fragment of the URL: #q=WORDS, #t=RUN.TASK.
 const follow = () => {
 	const asked = new URLSearchParams(location.hash.slice(1));
 	if (asked.has("theme")) setTheme(asked.get("theme") === "dark");

@@ -4,8 +4,8 @@ const S = {query: "", rows: [], by: "start", down: false, page: 0};
 const pageSize = 100;
 const bad = i => ["fail", "slow", "lost"].includes(kindOf(i));
 
-// terms takes a query apart: words, "several words", name:value, each with − before it if
-// it must not be there. It returns a test of an attempt for each.
+// terms parses a query: words, "several words" and name:value, each negated by a leading -. It returns a
+// predicate for each.
 const terms = query => [...query.matchAll(/(-?)(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))/gi)].map(([, not, name, quoted, word]) => {
 	const value = (quoted ?? word ?? "").toLowerCase(), is = test((name ?? "").toLowerCase(), value);
 	return not ? i => !is(i) : is;
@@ -28,7 +28,7 @@ const test = (name, value) => {
 	const command = named(A.command, value), key = named(A.key, value);
 	return i => command(i) || key(i) || A.task[i] === number || value === "failed" && bad(i) || value === "retried" && A.attempt[i] > 1;
 };
-// named tests a name: it looks at each name once.
+// named returns a predicate on a name, which checks each name only once.
 const named = (column, value) => {
 	const known = new Map();
 	return i => {
@@ -38,23 +38,33 @@ const named = (column, value) => {
 	};
 };
 
-// search finds what a query asks for. It begins with the first page unless the list is to stay.
+// search lists the tasks that match a query. A task also matches by an earlier attempt. The list begins with
+// its first page unless stay is true.
 const search = (query, stay) => {
 	S.query = query.trim();
 	const tests = terms(S.query), n = A.task.length;
 	T.match = tests.length ? new Uint8Array(n) : null;
 	S.rows = [];
-	let attempts = 0, here = 0;
+	const earlier = new Set(), taskOf = i => A.run[i] * 2 ** 40 + A.task[i], isLast = i => A.final[i] || !A.outcome[i];
+	let attempts = 0, here = 0, later = 0;
 	for (let i = 0; i < n; i++) {
 		if (tests.length && !tests.every(t => t(i))) continue;
 		attempts++;
 		if (A.run[i] === T.run) here++;
 		if (T.match) T.match[i] = 1;
-		if (A.final[i] || !A.outcome[i]) S.rows.push(i);
+		if (isLast(i)) S.rows.push(i);
+		else earlier.add(taskOf(i));
+	}
+	if (tests.length && earlier.size) {
+		for (let i = 0; i < n; i++) {
+			if (T.match[i] || !isLast(i) || !earlier.has(taskOf(i))) continue;
+			S.rows.push(i);
+			later++;
+		}
 	}
 	S.page = stay ? Math.min(S.page, Math.floor(Math.max(0, S.rows.length - 1) / pageSize)) : 0;
 	sort();
-	$("found").textContent = T.match ? `${tasksOf(S.rows.length)} found` + (attempts > S.rows.length ? `, ${count(attempts)} attempts` : "") + (attempts && !here ? "; none of them in the run that is shown" : "") : "";
+	$("found").textContent = T.match ? `${tasksOf(S.rows.length)} found` + (later ? `, ${count(later)} of them by an earlier attempt` : "") + (attempts && !here ? "; none of them in the run that is shown" : "") : "";
 	draw();
 };
 const values = {task: A => A.task, start: A => A.start, took: A => A.took, waited: A => A.waited};
@@ -64,7 +74,7 @@ const sort = () => {
 	list();
 };
 
-// The columns: by what they sort, their names, classes and cells, and whether an attempt has something there.
+// The columns: what they sort by, their names, classes and cells, and whether an attempt has a value.
 const columns = [
 	["task", "Task", "n", i => button(A.task[i], () => look(i), {className: "link"}), () => true],
 	[null, "Outcome", "", i => el("span", {className: "tag " + kindOf(i), textContent: outcomeOf(i)}), () => true],
@@ -77,7 +87,7 @@ const columns = [
 	[null, "Attempt", "n least", i => String(A.attempt[i] || "–"), i => A.attempt[i] > 1],
 ];
 const brief = (text = "") => text.length > 200 ? text.slice(0, 200) + "…" : text;
-const used = new Set(); // the names of columns that have something
+const used = new Set(); // names of columns that are not empty
 const row = (i, shown) => el("tr", {}, ...shown.map(([, name, className, cell]) => name === "Command" ?
 	el("th", {scope: "row", className}, el("span", {}, cell(i))) : el("td", {className}, cell(i))));
 const heading = ([by, name, className]) => {

@@ -1,12 +1,12 @@
 // The timeline: a canvas with a row for each worker.
 
-const axis = 26, rowHigh = 20, most = 26; // pixels; the rows at once
+const axis = 26, rowHigh = 20, most = 26; // axis and rowHigh are in pixels; most is the number of rows shown at once
 const T = {run: 0, several: false, width: 1, from: 0, to: 1, rows: [], begin: 0, end: 1, picked: -1, hover: -1, drag: null, ink: {}, match: null};
 const canvas = $("canvas"), pen = canvas.getContext("2d"), lanes = $("lanes");
 const touches = new Map();
 let gutter = 90, drawing = 0;
 
-// colours reads what the style has, in the theme that is on.
+// colours reads the colours of the current theme from the style sheet.
 const colours = () => {
 	const probe = el("i");
 	document.body.append(probe);
@@ -35,7 +35,7 @@ const hatch = (name, lean, clear) => {
 	return pattern;
 };
 
-// layOut makes the rows of a run: its hosts, and below each its workers with their attempts.
+// layOut makes the rows of a run: each host, followed by its workers with their attempts.
 const layOut = run => {
 	const by = new Map();
 	for (let i = 0; i < A.task.length; i++) {
@@ -64,7 +64,7 @@ const layOut = run => {
 };
 const rowOf = new Map();
 
-const width = () => T.width; // asking the element makes the browser lay the page out
+const width = () => T.width; // reading it from the element would force a layout
 const xOf = ms => gutter + (ms - T.from) / (T.to - T.from) * (width() - gutter);
 const timeAt = x => T.from + (x - gutter) / (width() - gutter) * (T.to - T.from);
 const show = (from, to) => {
@@ -74,7 +74,7 @@ const show = (from, to) => {
 	draw();
 };
 const showAll = () => show(T.begin - (T.end - T.begin), T.end + (T.end - T.begin));
-// middle is where to zoom: at the attempt that is selected, if it is to be seen.
+// middle returns the center for zooming: the selected attempt, if it is visible.
 const middle = () => {
 	const ms = T.picked >= 0 && A.run[T.picked] === T.run ? (A.start[T.picked] + endOf(T.picked)) / 2 : T.to;
 	return T.from < ms && ms < T.to ? ms : (T.from + T.to) / 2;
@@ -87,7 +87,7 @@ const draw = () => drawing ||= requestAnimationFrame(() => {
 	paint();
 });
 
-// first returns the first of a row that ends after a time.
+// first returns the index in a row of the first attempt that ends after a time.
 const first = (list, ms) => {
 	let low = 0, high = list.length;
 	while (low < high) {
@@ -151,7 +151,7 @@ const paintAxis = (w, h) => {
 	}
 };
 
-// paintBlocked marks the times in which nothing started although a worker was free.
+// paintBlocked marks the periods in which nothing started although a worker was free.
 const paintBlocked = (w, h) => {
 	pen.fillStyle = T.ink.hatch.wait;
 	let last = -1;
@@ -172,7 +172,7 @@ const paintLabel = (row, y) => {
 };
 const paintRow = (row, y, w) => {
 	const perPixel = (T.to - T.from) / (w - gutter), list = row.list;
-	let same = null; // columns that look the same are drawn at once
+	let same = null; // equal neighbouring columns are drawn together
 	const flush = () => {
 		if (!same) return;
 		pen.globalAlpha = same.alpha;
@@ -190,7 +190,7 @@ const paintRow = (row, y, w) => {
 			k++;
 			continue;
 		}
-		// Attempts that are narrower than a column are drawn as one, as strong as it is full.
+		// Attempts that are narrower than a column are drawn as one, the more opaque the fuller it is.
 		const from = Math.floor(x), until = timeAt(from + 1);
 		let full = 0, kind = "off", lit = !T.match;
 		do {
@@ -208,7 +208,7 @@ const paintRow = (row, y, w) => {
 };
 const worse = {off: 0, ok: 1, run: 2, lost: 3, slow: 4, fail: 5};
 
-// mark sets a failure apart by its shape, too.
+// mark draws a mark on a failure, so that it differs not only in colour.
 const mark = (x, y, kind) => {
 	pen.fillStyle = T.ink[kind];
 	pen.beginPath();
@@ -238,7 +238,7 @@ const bar = (i, x, y, wide) => {
 	pen.globalAlpha = 1;
 };
 
-// paintPicked frames the attempt that is selected, and joins it with the others of its task.
+// paintPicked frames the selected attempt and connects it with the other attempts of its task.
 const paintPicked = top => {
 	const yOf = i => axis + rowOf.get(i) * rowHigh - top;
 	const frame = (i, ink, line) => {
@@ -271,7 +271,7 @@ const attemptsOf = i => {
 	return all.sort((a, b) => A.attempt[a] - A.attempt[b]);
 };
 
-// at returns what is at a place: a row, the attempt there or close by, else -1.
+// at returns the row at a point and the attempt there or close by, or -1.
 const at = (x, y) => {
 	const row = T.rows[Math.floor((y - axis + lanes.scrollTop) / rowHigh)];
 	if (y < axis || x < gutter || !row) return [undefined, -1];
@@ -309,7 +309,7 @@ const idle = (row, t, why) => {
 	return facts.length ? facts : null;
 };
 
-// pick selects an attempt, -1 for none, and shows what is known of its task.
+// pick selects an attempt, or none for -1, and shows its details.
 const pick = (i, look = true) => {
 	T.picked = i;
 	$("detail").hidden = i < 0;
@@ -343,7 +343,7 @@ const showDetail = i => {
 };
 let steer = () => []; // the buttons of a live task
 
-// step selects the next attempt in a row, or the closest one in another.
+// step selects the next attempt in the row, or the closest one in another row.
 const step = (along, across) => {
 	let i = T.picked;
 	if (i < 0 || !rowOf.has(i) || A.run[i] !== T.run) {

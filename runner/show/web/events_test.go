@@ -160,6 +160,8 @@ func TestOtherPlaces(t *testing.T) {
 	require.Equal(t, "reload", listen(t, f.url+path[:len(path)-1]+"00000/events", "").next().name)
 	require.Equal(t, "reload", listen(t, f.url+path[:strings.LastIndex(path, "-")]+"/events", "").next().name)
 	require.Equal(t, "over", listen(t, f.url+"run/1/"+place+"events", "").next().name)
+	code, _ := f.get("run/" + run + "/X" + place + "parts")
+	require.Equal(t, 410, code)
 	status, reply := f.do("run/"+run+"/X"+place, `{"op":"stop"}`)
 	require.Equal(t, 410, status, reply.Error)
 }

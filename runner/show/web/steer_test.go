@@ -76,6 +76,9 @@ func TestSteering(t *testing.T) {
 	_, page := s.get(fmt.Sprintf("run/%d/", pid))
 	require.Contains(t, page, "out b", "it failed")
 	require.NotContains(t, page, "out a")
+	_, parts := s.get(path + "parts")
+	require.Contains(t, parts, "out b", "an open page gets the output, too")
+	require.NotContains(t, parts, "<html")
 	crewtest.Until(t, func() bool { // a status may be ahead of the events, or behind them
 		_, text := s.get("metrics")
 		of := strings.NewReplacer("#", fmt.Sprintf(`{run="steered",pid="%d"`, pid)).Replace
