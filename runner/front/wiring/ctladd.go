@@ -72,7 +72,7 @@ func (c *ctl) add() error {
 	if !h.Values {
 		dir, err := os.Getwd()
 		if err != nil {
-			return fmt.Errorf("the working directory, in which the task would run, is not there: change to another: %w", err)
+			return fmt.Errorf("the task would run in the working directory, which is gone: change to another one: %w", err)
 		}
 		a.addition.Lines, a.addition.Dir, a.addition.Env = c.Stdin, task.Bytes(dir), convert[task.Bytes](os.Environ())
 	}
@@ -243,7 +243,7 @@ func batches(r io.Reader, delim byte, send func([]task.Bytes) error) error {
 	for {
 		record, err := in.ReadSlice(delim)
 		if errors.Is(err, bufio.ErrBufferFull) {
-			return fmt.Errorf("a record of standard input is longer than %s: put it into a file and add its name", task.Size(maxRecord))
+			return fmt.Errorf("a record of standard input is longer than %s: put it into a file and add the name of the file", task.Size(maxRecord))
 		}
 		if err == nil || len(record) > 0 {
 			batch = append(batch, task.Bytes(strings.TrimSuffix(string(record), string(rune(delim)))))
@@ -292,7 +292,7 @@ func (c *ctl) statusOf(ended []task.Facts) error {
 		case task.StartFailed:
 			why = r.Verdict()
 		case task.NotRun:
-			if why = "not started: the run ended before"; r.Err != nil {
+			if why = "not started: the run ended first"; r.Err != nil {
 				why = r.Verdict()
 			}
 		}
@@ -329,7 +329,7 @@ func (c *ctl) leaveAtHub() error {
 			err = leave(line)
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			return &statusError{"the hub has not taken what to add: --block DUR waits longer for it", statusBusy}
+			return &statusError{"the hub did not accept the tasks in time: --block DUR waits longer", statusBusy}
 		}
 		return err
 	})

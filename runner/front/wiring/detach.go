@@ -85,7 +85,7 @@ func (w *wiring) finishDetached(e core.Ending) ending {
 		return ending{err: e.Err}
 	}
 	why := map[core.Reason]string{
-		core.Halted: "--halt has ended it", core.Late: "its --deadline has passed", core.BadCommand: "its command cannot be run", core.Requested: "it was cancelled",
+		core.Halted: "--halt ended it", core.Late: "its --deadline has passed", core.BadCommand: "its command cannot be run", core.Requested: "it was cancelled",
 	}[e.Reason]
 	if e.Err != nil {
 		why = e.Err.Error()
@@ -147,7 +147,7 @@ func (w *wiring) detach() (end ending) {
 	if n := stored.Load(); run != "" {
 		end.err = printText(w.out, run+"\n")
 	} else if n > 0 {
-		w.screen.TryUrgent(fmt.Sprintf("not all tasks were handed over: those that were, %d, are withdrawn", n))
+		w.screen.TryUrgent(fmt.Sprintf("not all tasks were stored at the hub: the %d stored tasks are withdrawn", n))
 	}
 	return end
 }

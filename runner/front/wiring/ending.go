@@ -117,7 +117,7 @@ func (w *wiring) inputNotes(e core.Ending) (lines []string) {
 // why, and about tasks that did not end.
 func (w *wiring) warn(e core.Ending, lost, noError bool) {
 	if e.Unshown && noError {
-		w.screen.TryUrgent("nobody reads stdout: what had not been written there is lost")
+		w.screen.TryUrgent("stdout has no reader any more: output that was not written is lost")
 	}
 	if lost && e.Reason != core.PipeClosed {
 		text := "results could not be shown: stdout was closed"
@@ -130,6 +130,6 @@ func (w *wiring) warn(e core.Ending, lost, noError bool) {
 		w.screen.TryUrgent(err.Error())
 	}
 	if n := e.Abandoned; n > 0 && !e.Unshown {
-		w.screen.TryUrgent(fmt.Sprintf("gave up waiting for tasks that were killed and did not end: %d", n))
+		w.screen.TryUrgent(fmt.Sprintf("gave up waiting for killed tasks that did not end: %d", n))
 	}
 }

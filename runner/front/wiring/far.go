@@ -34,7 +34,8 @@ const (
 	RelayVerb = "relay"
 	// SubmitVerb makes crew-engine submit a detached run.
 	SubmitVerb = "submit"
-	engineHint = "run go install ./... in crew's source"
+
+	installHint = "run go install ./... in crew's source"
 )
 
 // Far holds the functions of crew-engine that need the NATS library.
@@ -243,7 +244,7 @@ func relayCommand(run string) (words []string, err error) {
 	if i < 1 || name[i-1] == '/' || name[i+1:] == "" {
 		return nil, misuse("engine:"+name+" names no run", "write engine:URL/RUN, as crew engine status lists it")
 	}
-	path, err := findProgram(engineProgram, "a run elsewhere", engineHint)
+	path, err := findProgram(engineProgram, "a run elsewhere", installHint)
 	return []string{path, engineProgram, "--protocol", strconv.Itoa(EngineProtocol), RelayVerb, name[:i], name[i+1:]}, err
 }
 
@@ -334,12 +335,16 @@ func environOf(names []string) (env []string) {
 
 // becomeEngine replaces this process by crew-engine. It returns only if that fails.
 func becomeEngine(args []string) error {
-	path, err := findProgram(engineProgram, "this", engineHint)
+	return become("this", installHint, append([]string{engineProgram, "--protocol", strconv.Itoa(EngineProtocol)}, args[1:]...))
+}
+
+// become replaces this process by the helper program args[0]. It returns only if that fails. See findProgram.
+func become(something, hint string, args []string) error {
+	path, err := findProgram(args[0], something, hint)
 	if err != nil {
 		return err
 	}
-	argv := append([]string{engineProgram, "--protocol", strconv.Itoa(EngineProtocol)}, args[1:]...)
-	return &os.PathError{Op: "execute", Path: path, Err: syscall.Exec(path, argv, os.Environ())}
+	return &os.PathError{Op: "execute", Path: path, Err: syscall.Exec(path, args, os.Environ())}
 }
 
 // EngineArgs returns the command line as crew got it. It returns an error if the crew that became
@@ -349,7 +354,7 @@ func EngineArgs(args []string) ([]string, error) {
 		return nil, errors.New(engineProgram + " is started by crew: write crew worker, crew engine or crew --engine URL")
 	}
 	if args[2] != strconv.Itoa(EngineProtocol) {
-		return nil, errors.New("crew and " + engineProgram + " are of different versions: " + engineHint)
+		return nil, errors.New("crew and " + engineProgram + " have different versions: " + installHint)
 	}
 	return append([]string{"crew"}, args[3:]...), nil
 }

@@ -340,7 +340,7 @@ func (f *feed) makeTasks(x *addition, number func() uint64) (list []*task.Task, 
 	}
 	for _, t := range list {
 		if i := slices.IndexFunc(x.After, func(id uint64) bool { return id == 0 || id >= list[0].ID }); i >= 0 {
-			return nil, fmt.Errorf("there is no task %d to come after", x.After[i])
+			return nil, fmt.Errorf("--after %d: there is no such task", x.After[i])
 		}
 		if applyTerms(t, x.Addition); x.Dir != "" && !f.source.opts.TakesValues() {
 			t.Dir, t.Env, t.Bare = string(x.Dir), f.internEnv(x.Env), true

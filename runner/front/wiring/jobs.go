@@ -61,7 +61,7 @@ func readJobs(s string, processes int64) (n int, file string, err error) {
 	}
 	// Reading a FIFO would wait for a writer, and works only once.
 	if st, err := os.Stat(s); err == nil && !st.Mode().IsRegular() {
-		return 0, "", errors.New("a file of workers must be a regular one, which can be read again")
+		return 0, "", errors.New("the file must be a regular one, because crew reads it again when it changes")
 	}
 	text, err := os.ReadFile(s)
 	if err != nil {

@@ -44,11 +44,11 @@ func newTokens(o *cli.Options, p *plan, notice func(string)) (tokens *jobserver.
 			hint = "begin the recipe's line with + to share it"
 		}
 		if typed := o.Workers(); typed != "" {
-			text = typed + " holds, beside whatever else make runs"
+			text = typed + " holds, in addition to whatever else make runs"
 		} else {
 			p.jobs = 1
 		}
-		notice(fmt.Sprintf("the jobserver of make cannot be used (%v), so %s: %s", err, text, hint))
+		notice(fmt.Sprintf("make's jobserver cannot be used (%v), so %s: %s", err, text, hint))
 	}
 	if o.Jobserver.Mode != "share" {
 		return nil, nil

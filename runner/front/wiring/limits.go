@@ -41,11 +41,11 @@ const (
 func checkLimits(o *cli.Options, p plan) error {
 	left, most, need := proc.FilesLeft(), kernel.Limit(syscall.RLIMIT_NOFILE), filesNeeded(o, p)
 	if left < need {
-		return fmt.Errorf("the run needs %d open files, and may have %d: raise the limit with ulimit -n",
+		return fmt.Errorf("the run needs %d open files, and the limit is %d: raise the limit with ulimit -n",
 			int64(most)-left+need, most)
 	}
 	if n := int64(p.jobs); o.Coproc.Words != "" && !o.Far() && (left-need)/workerFiles < n-1 {
-		return fmt.Errorf("%d persistent workers need %d open files, and may have %d: raise the limit with ulimit -n, or write -j%d",
+		return fmt.Errorf("%d persistent workers need %d open files, and the limit is %d: raise the limit with ulimit -n, or write -j%d",
 			n, int64(most)-left+need+workerFiles*(n-1), most, 1+(left-need)/workerFiles)
 	}
 	if p.processes < proc.LeastProcesses {
@@ -175,7 +175,7 @@ func machineBounds(o *cli.Options, m *machine.Machine) (b core.Machine, err erro
 		name = "memfree"
 		_, total, err = m.Memory()
 		if b.Memory = int64(free.Of(float64(total))); err == nil && b.Memory >= total {
-			return b, misuse(o.Typed(name)+": there are only "+task.Size(total)+" of memory in all", "write less, or such as 10%")
+			return b, misuse(o.Typed(name)+": there are only "+task.Size(total)+" of memory in all", "write less, for example 10%")
 		}
 		b.End = o.Failure.RetryOn.Names(task.Memory)
 	}

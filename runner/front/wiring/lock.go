@@ -28,7 +28,7 @@ func (w *wiring) takeLock() error {
 		return fmt.Errorf("open lock: %w", err)
 	}
 	if err != nil {
-		return fmt.Errorf("open lock %s: %w: give --lock a file that you can read or make", p.Lock, task.WithoutPath(err))
+		return fmt.Errorf("open lock %s: %w: give --lock a file that you can read or create", p.Lock, task.WithoutPath(err))
 	}
 	// Unlock instead of closing, because the guardian may live a moment longer.
 	w.onClose(func() { _ = flock(fd, unix.LOCK_UN, p.Lock) })
@@ -74,7 +74,7 @@ func openLock(path string) (fd int, err error) {
 
 func flock(fd, how int, path string) error {
 	if err := kernel.IgnoreEINTR(func() error { return unix.Flock(fd, how) }); err != nil {
-		return fmt.Errorf("lock %s: %w: give --lock a file of a local file system", path, err)
+		return fmt.Errorf("lock %s: %w: give --lock a file on a local file system", path, err)
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func (w *wiring) runNotify(text string, env []string) error {
 	case state == nil:
 		return err
 	case late:
-		return fmt.Errorf("killed, as it ran for %s: have it end sooner, as with timeout(1), or go on in the background", task.Span(notifyTimeout))
+		return fmt.Errorf("killed after %s: make it end sooner, for example with timeout(1), or run it in the background", task.Span(notifyTimeout))
 	case !state.Success():
 		return fmt.Errorf("%s: %s", state, w.opts.After.Notify)
 	}

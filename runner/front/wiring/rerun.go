@@ -84,7 +84,7 @@ func (s *source) listMore(id uint64, list func(*task.Task)) (last uint64, all bo
 // task id or, with --pipe, from the byte after at. It returns "" for a terminal, where the rest was not
 // typed yet.
 func (s *source) describeRest(id uint64, at int64) string {
-	const wholly = "with --state DIR, the same command would go on there"
+	const wholly = "with --state DIR, the same command would continue there"
 	o, in := s.opts, s.opts.Input
 	if in.Sources() > 1 {
 		return fmt.Sprintf("the input was not read from task %d on: %s", id+1, wholly)

@@ -32,7 +32,7 @@ func (w *wiring) announce() error {
 	name := w.opts.Control.Name
 	if name != "" {
 		if other := olderServe(name); other != 0 {
-			return fmt.Errorf("a crew serve called %s runs already, as process %d: give another --name", name, other)
+			return fmt.Errorf("a crew serve called %s is already running as process %d: give another --name", name, other)
 		}
 	}
 	name = cmp.Or(name, strconv.Itoa(os.Getpid()))

@@ -305,7 +305,7 @@ func (m *model) take(k *expected, alone bool) {
 		switch {
 		case m.phase >= task.StateFinishing:
 			require.True(m.t, reply.Status == statusBusy || reply.Over || k.late || n > m.most, said)
-		case strings.Contains(said, "there is no task"):
+		case strings.Contains(said, "there is no such task"):
 			require.True(m.t, k.late)
 		default:
 			require.True(m.t, n > m.most || n > m.room() || !alone, said) // others may have been refused first

@@ -82,7 +82,7 @@ func (w *wiring) openJournal(cfg journal.Config) (*journal.Journal, error) {
 			other = busy.PID
 			text := fmt.Sprintf("waiting for the end of the crew serve that has %s, process %d: crew ctl drain %d ends it", cfg.Dir, other, other)
 			if !journal.BelongsTo(cfg.Dir, cfg.Command) {
-				text += "; it has another command, which has to run what waits first"
+				text += "; its command differs, and it runs the waiting tasks first"
 			}
 			w.remark(text)
 		}
@@ -144,7 +144,7 @@ func stateNotes(j *journal.Journal, plan task.Plan, e core.Ending, quiet bool) (
 	}
 	first, n := j.Missing()
 	if n > 0 {
-		lines = append(lines, "not in this input: "+task.Count(int64(n), "task")+" that an earlier run began and did not finish: to run what is missing, give it again")
+		lines = append(lines, "not in this input: "+task.Count(int64(n), "task")+" that an earlier run started and did not finish: add what is missing to the input")
 	}
 	for _, m := range first {
 		lines = append(lines, "  "+task.Printable(string(m.Command)))

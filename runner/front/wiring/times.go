@@ -30,7 +30,7 @@ func openTimes(o *cli.Options) (*times, error) {
 	t := &times{}
 	for _, path := range o.Input.Times {
 		if err := t.Add(path); err != nil {
-			return nil, misuse(err.Error(), "give what an earlier run left, or at first an empty file")
+			return nil, misuse(err.Error(), "give the joblog, --json output or --state directory of an earlier run, or an empty file at first")
 		}
 	}
 	return t, nil
@@ -50,11 +50,11 @@ func (t *times) notes(o *cli.Options) []string {
 	if t == nil || t.Len() == 0 || t.matched.Load() || kept || o.Silent() {
 		return nil
 	}
-	so := "a hash says what is in which share"
+	so := "a hash decides the shares"
 	if o.Input.Shard.Of == 0 {
-		so = "none is known to be longer than others"
+		so = "no task is known to take longer than others"
 	}
-	return []string{"no command of this run has a time in " + strings.Join(o.Input.Times, " or ") + ", so " + so + ": give what a run with the same command left"}
+	return []string{"no command of this run has a time in " + strings.Join(o.Input.Times, " or ") + ", so " + so + ": give the joblog or state of a run with the same command"}
 }
 
 // setCost sets the cost of a task to the time of its command, unless the task has a cost or the journal

@@ -152,7 +152,7 @@ func (w *wiring) copy(f *os.File) (to *os.File, err error) {
 		_, err = to.Seek(0, io.SeekStart)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("keep the input in %s, to count its tasks for --halt: %w: set TMPDIR to another directory", os.TempDir(), task.WithoutPath(err))
+		return nil, fmt.Errorf("copy the input to %s, to count its tasks for --halt: %w: set TMPDIR to another directory", os.TempDir(), task.WithoutPath(err))
 	}
 	return to, nil
 }

@@ -28,7 +28,6 @@ const (
 	webProgram = "crew-web"
 	// WebProtocol is the version of the arguments that crew passes to crew-web.
 	WebProtocol = 1
-	webHint     = engineHint
 )
 
 // webArgs returns the argument vector of crew-web with these words.
@@ -38,7 +37,6 @@ func webArgs(words ...string) []string {
 
 // web replaces this process by crew-web, which carries out crew report and crew web.
 func web(o *cli.Options, stdout *os.File) error {
-	what := "crew " + o.Do
 	args := webArgs(o.Do, o.Look.Listen, o.Look.TokenFile)
 	if o.Do == cli.DoReport {
 		if isatty.IsTerminal(stdout.Fd()) {
@@ -50,11 +48,7 @@ func web(o *cli.Options, stdout *os.File) error {
 		}
 		args = append(webArgs(o.Do, form), o.Ctl.Work...)
 	}
-	path, err := findProgram(webProgram, what, webHint)
-	if err != nil {
-		return err
-	}
-	return &os.PathError{Op: "execute", Path: path, Err: syscall.Exec(path, args, os.Environ())}
+	return become("crew "+o.Do, installHint, args)
 }
 
 // reportSink writes the files of --report and --trace through crew-web. The run starts only after crew-web
@@ -84,7 +78,7 @@ func (w *wiring) openReport() (*reportSink, error) {
 	if err := cmp.Or(w.checkReplaces("--report", after.Report), w.checkReplaces("--trace", after.Trace)); err != nil {
 		return nil, err
 	}
-	path, err := findProgram(webProgram, "--report or --trace", webHint)
+	path, err := findProgram(webProgram, "--report or --trace", installHint)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +97,7 @@ func (w *wiring) openReport() (*reportSink, error) {
 	late.Stop()
 	if err != nil || line != "ready\n" {
 		if err = r.finish(line); err == nil {
-			err = fmt.Errorf("%s is no program of crew: %s", path, webHint)
+			err = fmt.Errorf("%s is not a program of crew: %s", path, installHint)
 		}
 		return nil, err
 	}
@@ -133,9 +127,9 @@ func (r *reportSink) finish(said string) error {
 	case said != "":
 		return errors.New(said)
 	case r.late:
-		return fmt.Errorf("%s has not read for %s: the report or trace lacks what came after that", webProgram, task.Span(webTimeout))
+		return fmt.Errorf("%s did not read for %s: the report or trace is incomplete from then on", webProgram, task.Span(webTimeout))
 	case err != nil:
-		return fmt.Errorf("write the report or trace: %s has ended with %w", webProgram, err)
+		return fmt.Errorf("write the report or trace: %s failed: %w", webProgram, err)
 	}
 	return nil
 }
@@ -149,7 +143,7 @@ func (w *wiring) checkReplaces(option, path string) error {
 	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
 		for _, f := range []*os.File{w.out, w.errs} {
 			if open, err := f.Stat(); err == nil && os.SameFile(st, open) {
-				return fmt.Errorf("%s %s would replace what %s goes to: name another file", option, path, f.Name())
+				return fmt.Errorf("%s %s would replace the file that %s goes to: name another file", option, path, f.Name())
 			}
 		}
 	}

@@ -162,7 +162,7 @@ func (w *wiring) openInput() (err error) {
 		w.remark(typed + " takes lines as they are: -C ' +' splits them at blanks")
 	}
 	if o.Command.ReplacesFindBraces() {
-		w.remark("{} after find's -exec is the record, too, and not what find has found: -I @ has @ stand for the record")
+		w.remark("crew replaces the {} of find's -exec by the record: with -I @, it replaces @ instead")
 	}
 	if w.times, err = openTimes(o); err != nil {
 		return err
