@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The rows were computed with the C++ function printed in the paper.
+// TestJumpGolden checks jump against values computed with the C++ function printed in the paper.
 func TestJumpGolden(t *testing.T) {
 	type row struct {
 		Key     uint64
@@ -24,14 +24,14 @@ func TestJumpGolden(t *testing.T) {
 			require.Equal(t, want, jump(row.Key, buckets), "key %#x of %s", row.Key, n)
 		}
 	}
-	// From the reference vectors of the FNV page.
+	// From the reference vectors of the FNV web page.
 	require.Equal(t, uint64(0xcbf29ce484222325), StableHash(""))
 	require.Equal(t, uint64(0x85944171f73967e8), StableHash("foobar"))
 }
 
-// When there are more buckets, only those strings move that the new ones get; so do keys when
-// there are more hosts, or slots of a host.
-func TestFewStringsMoveAndAllSpread(t *testing.T) {
+// TestFewStringsMove checks that with more buckets, strings move only to the new ones, and that the
+// same holds for keys with more hosts, or more slots of a host.
+func TestFewStringsMove(t *testing.T) {
 	const keys = 20_000
 	hosts := func(n int) func(string) int {
 		p := newKeyed(false)

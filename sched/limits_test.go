@@ -7,45 +7,45 @@ import (
 	"time"
 )
 
-// limits are those of a driver, as their user knows them.
+// limits are the limits of a driver, with what is needed to check them.
 type limits struct {
 	Limits
 	limited  bool
-	rate     window
-	keyRate  window
+	rate     rateModel
+	keyRate  rateModel
 	claims   []*Claim
 	stocks   [hostsUsed]*Stock // of the hosts
 	has      map[*Stock][]int  // units of each limit of hosts
-	granted  []holding         // those that have not started, if that is told
+	granted  []holding         // items that have not started, with ReportsStarts
 	starts   []time.Time
 	startsOf map[uint64][]time.Time // of each key
 }
 
-// window is a rate as its user knows it.
-type window struct {
+// rateModel is a rate in the user's terms.
+type rateModel struct {
 	n, burst int
 	period   time.Duration
 }
 
-func (w window) rate() Rate { return NewRate(w.n, w.period, w.burst) }
+func (w rateModel) rate() Rate { return NewRate(w.n, w.period, w.burst) }
 
-// check checks that no interval that ends with the latest start holds too many.
-func (w window) check(t *testing.T, starts []time.Time) {
+// check checks that no interval that ends with the latest start has too many starts.
+func (w rateModel) check(t *testing.T, starts []time.Time) {
 	if most := w.n + w.burst - 1; w.n > 0 && len(starts) > most {
 		last := starts[len(starts)-1]
 		holds(t, last.After(starts[len(starts)-1-most].Add(w.period)), "%d starts within %v", most+1, w.period)
 	}
 }
 
-func someWindow(r *rand.Rand) window {
+func someWindow(r *rand.Rand) rateModel {
 	if r.IntN(2) == 0 {
-		return window{}
+		return rateModel{}
 	}
-	return window{1 + r.IntN(5), 1 + r.IntN(4), time.Duration(1+r.IntN(40)) * time.Millisecond}
+	return rateModel{1 + r.IntN(5), 1 + r.IntN(4), time.Duration(1+r.IntN(40)) * time.Millisecond}
 }
 
-// someLimits returns limits, and claims that share them. Those that are wide or of hosts are
-// for policies in which every slot takes every item.
+// someLimits returns limits, and claims on them. Claims of several places, or of units of hosts,
+// are only for policies in which every slot takes every item: shared.
 func someLimits(r *rand.Rand, shared bool) limits {
 	l := limits{limited: true, rate: someWindow(r), keyRate: someWindow(r), has: map[*Stock][]int{}, startsOf: map[uint64][]time.Time{}}
 	l.Limits = Limits{
@@ -74,8 +74,8 @@ func someLimits(r *rand.Rand, shared bool) limits {
 	return l
 }
 
-// taken returns how many units of a limit the running items have, those of a stock alone if it is
-// one of hosts.
+// taken returns how many units of a limit the running items hold; of a limit of hosts, in one
+// stock.
 func (d *driver) taken(limit int, of *Stock) (n int) {
 	for _, h := range d.running {
 		if h.Claim == nil || of != nil && h.stock != of {
@@ -90,8 +90,9 @@ func (d *driver) taken(limit int, of *Stock) (n int) {
 	return n
 }
 
-// lacks reports whether a stock does not have what is claimed of a host, or what is left of it.
-func (d *driver) lacks(stock *Stock, c *Claim, left bool) bool {
+// exceeds reports whether c claims more units of hosts than a stock has or, with left, than it has
+// left.
+func (d *driver) exceeds(stock *Stock, c *Claim, left bool) bool {
 	return c != nil && slices.ContainsFunc(c.Units, func(u Units) bool {
 		own, all := u.Cap-len(d.Caps), 0
 		if own >= 0 && own < len(d.has[stock]) {
@@ -104,11 +105,11 @@ func (d *driver) lacks(stock *Stock, c *Claim, left bool) bool {
 	})
 }
 
-// most returns how many places the host with the most has that has what is claimed.
-func (d *driver) most(c *Claim) (most int) {
+// widest returns how many places the largest host with the claimed units has.
+func (d *driver) widest(c *Claim) (most int) {
 	var of [len(d.stocks)]int
 	for _, id := range d.w.ids {
-		if s := d.w.slots[id]; !d.lacks(s.Stock, c, false) {
+		if s := d.w.slots[id]; !d.exceeds(s.Stock, c, false) {
 			of[s.Host] += d.w.cap(id)
 			most = max(most, of[s.Host])
 		}
@@ -116,18 +117,18 @@ func (d *driver) most(c *Claim) (most int) {
 	return most
 }
 
-// hold checks that all limits hold now that an item has started.
-func (d *driver) hold(h *holding) {
+// checkStart checks that all limits hold after the start of an item.
+func (d *driver) checkStart(h *holding) {
 	want := 1
 	if h.Claim.wide() {
-		want = min(h.Claim.Places, d.most(h.Claim))
+		want = min(h.Claim.Places, d.widest(h.Claim))
 	}
 	holds(d.t, h.places == want, "%d places for %+v", h.places, h.Claim)
 	if !d.limited {
 		return
 	}
 	if d.granted = append(d.granted, *h); !d.ReportsStarts {
-		d.started(0)
+		d.reportStarted(0)
 	}
 	for i, n := range d.Caps {
 		holds(d.t, d.taken(i, nil) <= n, "%d units of limit %d", d.taken(i, nil), i)
@@ -136,7 +137,7 @@ func (d *driver) hold(h *holding) {
 		limit := len(d.Caps) + i
 		holds(d.t, d.taken(limit, h.stock) <= n, "%d units of limit %d of a host", d.taken(limit, h.stock), i)
 	}
-	holds(d.t, !d.lacks(h.stock, h.Claim, false), "%+v is not there", h.Claim)
+	holds(d.t, !d.exceeds(h.stock, h.Claim, false), "%+v is not there", h.Claim)
 	beside := 0
 	for _, o := range d.running {
 		if o.Key == h.Key {
@@ -146,20 +147,20 @@ func (d *driver) hold(h *holding) {
 	holds(d.t, d.PerKey == 0 || beside <= d.PerKey, "%d of a key", beside)
 }
 
-// started has an item start to which that was granted.
-func (d *driver) started(i int) {
+// reportStarted reports the start of a granted item.
+func (d *driver) reportStarted(i int) {
 	h := cut(&d.granted, i)
 	if d.ReportsStarts {
 		d.d.Started(d.now, h.Item)
 	}
 	d.starts, d.startsOf[h.Key] = append(d.starts, d.now), append(d.startsOf[h.Key], d.now)
-	window{1, 1, d.Delay.Every - 1}.check(d.t, d.starts)
+	rateModel{1, 1, d.Delay.Every - 1}.check(d.t, d.starts)
 	d.rate.check(d.t, d.starts)
 	d.keyRate.check(d.t, d.startsOf[h.Key])
 }
 
-// idle checks that nothing could start.
-func (d *driver) idle(wait Wait) {
+// checkIdle checks that nothing could start.
+func (d *driver) checkIdle(wait Wait) {
 	switch wait {
 	case ForDelay, ForRate:
 		again := d.d.Again()
@@ -178,13 +179,13 @@ func (d *driver) idle(wait Wait) {
 		}
 		for _, id := range d.w.ids {
 			free := d.w.cap(id) > d.d.slots.all[id].held
-			holds(d.t, !free || d.refused[id] || d.waits(it), "item %v could start on slot %d", it, id)
+			holds(d.t, !free || d.refused[id] || d.mustWait(it), "item %v could start on slot %d", it, id)
 		}
 	}
 }
 
-// waits reports whether an item has to wait although there is a place.
-func (d *driver) waits(it Item) bool {
+// mustWait reports whether an item has to wait although there is a place for it.
+func (d *driver) mustWait(it Item) bool {
 	if g := d.d.byKey[it.Key]; g != nil && d.d.gateWait(g) != ForSlot {
 		return true
 	}
@@ -201,7 +202,7 @@ func (d *driver) waits(it Item) bool {
 	}
 	for _, r := range d.d.slots.hosts {
 		kept := d.d.reserved(places, r, nil) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved(u.Cap, r, nil) })
-		if !kept && r.free >= max(1, min(it.Claim.Places, d.most(it.Claim))) && !d.lacks(r.stock, it.Claim, true) {
+		if !kept && r.free >= max(1, min(it.Claim.Places, d.widest(it.Claim))) && !d.exceeds(r.stock, it.Claim, true) {
 			return false
 		}
 	}

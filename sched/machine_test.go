@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// naiveMachine keeps all samples, and looks at them anew for each question.
+// naiveMachine keeps all samples, and looks at all of them for each answer.
 type naiveMachine struct {
 	load    float64
 	memory  int64
@@ -37,18 +37,18 @@ func (n *naiveMachine) sample(at time.Time, processes float64, free int64) {
 
 func (n *naiveMachine) start(now time.Time) {
 	last := &n.samples[len(n.samples)-1]
-	if n.running++; n.running > n.most() {
+	if n.running++; n.running > n.allowed() {
 		n.grown = now
 	}
 	last.peak = max(last.peak, n.running)
 }
 
-// most returns how many ran at once since the sample before the latest one.
-func (n *naiveMachine) most() int {
+// allowed returns how many tasks ran at once since the sample before the latest one.
+func (n *naiveMachine) allowed() int {
 	return max(n.samples[len(n.samples)-1].peak, n.samples[max(0, len(n.samples)-2)].peak)
 }
 
-// expected is the weighted mean of what the samples exceed the tasks by, and the tasks now.
+// expected returns the weighted mean of the processes beyond the tasks, plus the present tasks.
 func (n *naiveMachine) expected() float64 {
 	sum, left := 0.0, 1.0
 	for i, e := range slices.Backward(n.samples) {
@@ -62,7 +62,7 @@ func (n *naiveMachine) expected() float64 {
 	return sum + float64(n.running)
 }
 
-// may is what the documentation of Machine says.
+// may follows the documentation of Machine.
 func (n *naiveMachine) may(now time.Time) (ok bool, at time.Time) {
 	last := n.samples[len(n.samples)-1]
 	free, load, took, more := last.free, n.expected(), int64(0), 0
@@ -79,7 +79,7 @@ func (n *naiveMachine) may(now time.Time) (ok bool, at time.Time) {
 		return true, at
 	case isPast:
 		return false, at
-	case isNear && n.running >= n.most() && now.Before(grown):
+	case isNear && n.running >= n.allowed() && now.Before(grown):
 		return false, grown
 	}
 	return true, at

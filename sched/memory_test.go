@@ -7,10 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// carousel keeps a Dispatcher busy: each turn pushes an item, starts what can and ends the oldest.
+// carousel keeps a Dispatcher busy: each turn pushes an item, starts what it can and ends the
+// oldest item.
 type carousel struct {
 	d    *Dispatcher
-	keys uint64 // how many; 0 for one for each item
+	keys uint64 // number of keys; 0 for a new key for each item
 	id   uint64
 	now  time.Time
 	held []placed
@@ -33,7 +34,7 @@ func (c *carousel) turn() {
 	}
 }
 
-// carousels calls do with one of each kind of policy, once it has grown.
+// carousels calls do with one carousel for each kind of policy, once it has grown.
 func carousels(t *testing.T, do func(name string, c *carousel)) {
 	for _, c := range []struct {
 		name, topics string
@@ -67,7 +68,7 @@ func carousels(t *testing.T, do func(name string, c *carousel)) {
 	}
 }
 
-func TestNothingIsAllocatedForAnItem(t *testing.T) {
+func TestItemsNeedNoAllocation(t *testing.T) {
 	carousels(t, func(name string, c *carousel) {
 		require.Less(t, testing.AllocsPerRun(1000, c.turn), 0.02, name)
 	})

@@ -14,29 +14,29 @@ import (
 
 const (
 	maxSlot   = 9
-	hostsUsed = 3 // each has a slot above maxSlot in the end
+	hostsUsed = 3 // at the end, each has a slot above maxSlot
 )
 
-// bySlot is by the IDs of slots.
+// bySlot is indexed by slot ID.
 type bySlot[T any] [maxSlot + 1 + hostsUsed]T
 
-// world is what a model knows about slots.
-type world struct {
+// slotState is the part of a model that tracks the slots.
+type slotState struct {
 	slots bySlot[Slot] // by ID; the ID of a slot that is not in is 0
 	held  bySlot[int]
-	joins bySlot[int] // how often each has joined
+	joins bySlot[int] // how often each slot has joined
 	ids   []int       // of the slots that are in, ascending
 }
 
-func (w *world) in(id int) bool   { return w.slots[id].ID != 0 }
-func (w *world) cap(id int) int   { return max(w.slots[id].Cap, 1) }
-func (w *world) room(id int) bool { return w.in(id) && w.held[id] < w.cap(id) }
+func (w *slotState) in(id int) bool   { return w.slots[id].ID != 0 }
+func (w *slotState) cap(id int) int   { return max(w.slots[id].Cap, 1) }
+func (w *slotState) room(id int) bool { return w.in(id) && w.held[id] < w.cap(id) }
 
-// model is a naive implementation of a policy: it keeps everything in slices and
-// searches them each time.
+// model is a naive implementation of a policy: it keeps everything in slices, and searches them
+// each time.
 type model interface {
 	push(it Item)
-	// next returns the item that a slot with free capacity gets.
+	// next returns the next item for a slot with free capacity.
 	next(slot int) (Item, bool)
 	pop(slot int, it Item)
 	done(slot int, it Item, again bool)
@@ -55,22 +55,22 @@ type holding struct {
 	stock  *Stock // of the host
 }
 
-// modelled is a policy under test, with its model if there is one.
+// modelled is a policy under test, and its model if there is one.
 type modelled struct {
 	name, topics string
 	keys, labels int
-	model        func(*world) model
+	model        func(*slotState) model
 }
 
 var policies = []modelled{
-	{"fifo", "auto", 8, 0, func(w *world) model { return &naiveFIFO{w: w} }},
-	{"longest-first", "auto", 8, 0, func(w *world) model { return &naiveByCost{naiveFIFO{w: w}, -1} }},
-	{"shortest-first", "auto", 8, 0, func(w *world) model { return &naiveByCost{naiveFIFO{w: w}, 1} }},
-	{"round-robin", "auto", 8, 0, func(w *world) model { return &naiveRoundRobin{naiveFIFO{w: w}} }},
-	{"least-busy", "auto", 8, 3, func(w *world) model { return &naiveLeastBusy{naiveFIFO: naiveFIFO{w: w}} }},
-	{"keyed", "auto", 8, 0, func(w *world) model { return &naiveKeyed{w: w} }},
-	{"fair", "auto", 8, 0, func(w *world) model { return &naiveFair{naiveFIFO: naiveFIFO{w: w}} }},
-	{"topic", "*=4", 5, 3, func(w *world) model { return &naiveFIFO{w: w} }},
+	{"fifo", "auto", 8, 0, func(w *slotState) model { return &naiveFIFO{w: w} }},
+	{"longest-first", "auto", 8, 0, func(w *slotState) model { return &naiveByCost{naiveFIFO{w: w}, -1} }},
+	{"shortest-first", "auto", 8, 0, func(w *slotState) model { return &naiveByCost{naiveFIFO{w: w}, 1} }},
+	{"round-robin", "auto", 8, 0, func(w *slotState) model { return &naiveRoundRobin{naiveFIFO{w: w}} }},
+	{"least-busy", "auto", 8, 3, func(w *slotState) model { return &naiveLeastBusy{naiveFIFO: naiveFIFO{w: w}} }},
+	{"keyed", "auto", 8, 0, func(w *slotState) model { return &naiveKeyed{w: w} }},
+	{"fair", "auto", 8, 0, func(w *slotState) model { return &naiveFair{naiveFIFO: naiveFIFO{w: w}} }},
+	{"topic", "*=4", 5, 3, func(w *slotState) model { return &naiveFIFO{w: w} }},
 	{"topic", "a=1,b=2,c=3,d=1,e=1", 5, 0, nil},
 	{"topic", "a=2,b=1,*=3", 5, 0, nil},
 	{"topic", "auto", 12, 0, nil},
@@ -79,30 +79,29 @@ var policies = []modelled{
 	{"topic", "auto", 12, 4, nil},
 }
 
-// driver takes random steps with a Dispatcher. Without limits it compares what starts with
-// a model of the policy; with limits it checks that these hold, and that nothing waits
-// without need.
+// driver takes random steps with a Dispatcher. Without limits it compares the starts with a model
+// of the policy. With limits it checks that the limits hold, and that nothing waits without need.
 type driver struct {
 	t      *testing.T
 	r      *rand.Rand
 	d      *Dispatcher
-	topic  *byTopic // the policy if it is that, or nil
+	topic  *byTopic // the policy, if it is a byTopic
 	m      model    // may be nil
-	w      *world
+	w      *slotState
 	shared bool // every slot takes every item
 	limits
 	named  func(uint64) bool // whether a key is a topic
-	bound  map[uint64]bool   // topics that were labels of slots
+	bound  map[uint64]bool   // topics that have been labels of slots
 	keys   []uint64
-	labels int // how many of the keys are labels of slots
+	labels int // the first keys, which are also labels of slots
 	maxIn  int
 
 	now     time.Time
-	queued  []Item // and parked
+	queued  []Item // or parked
 	parked  map[uint64]bool
 	awaited []Item
 	running []holding
-	refused bySlot[bool] // slots that may take none
+	refused bySlot[bool] // slots that AllowSlot refuses
 	last    uint64
 	ended   int // items that were finished or removed
 }
@@ -113,7 +112,7 @@ func newDriver(t *testing.T, r *rand.Rand, c modelled, limited bool) *driver {
 	p, err := New(Config{Name: c.name, Topics: list})
 	require.NoError(t, err)
 	d := &driver{
-		t: t, r: r, w: &world{}, maxIn: 1 + r.IntN(40), labels: c.labels, bound: map[uint64]bool{},
+		t: t, r: r, w: &slotState{}, maxIn: 1 + r.IntN(40), labels: c.labels, bound: map[uint64]bool{},
 		shared: !slices.Contains([]string{"round-robin", "keyed", "topic"}, c.name), now: time.Unix(1e9, 0), parked: map[uint64]bool{},
 		named: func(key uint64) bool {
 			return c.name == "topic" && (list.Auto || slices.ContainsFunc(list.List, func(t Topic) bool { return t.Key == key }))
@@ -140,7 +139,7 @@ func newDriver(t *testing.T, r *rand.Rand, c modelled, limited bool) *driver {
 	return d
 }
 
-// holds is require.True, but nearly free if ok is true.
+// holds is require.True, but costs almost nothing if ok is true.
 func holds(t *testing.T, ok bool, format string, args ...any) {
 	if !ok {
 		t.Helper()
@@ -154,7 +153,7 @@ func indexOf(items []Item, id uint64) int {
 	return slices.IndexFunc(items, func(it Item) bool { return it.ID == id })
 }
 
-// cut removes element i of a slice and does not keep the order.
+// cut removes element i of a slice, without keeping the order.
 func cut[T any](s *[]T, i int) T {
 	x := (*s)[i]
 	(*s)[i] = (*s)[len(*s)-1]
@@ -162,7 +161,7 @@ func cut[T any](s *[]T, i int) T {
 	return x
 }
 
-// any removes one of a slice, or reports false if it is empty.
+// any removes a random item of a slice. It returns false if the slice is empty.
 func (d *driver) any(s *[]Item) (it Item, ok bool) {
 	if len(*s) == 0 {
 		return it, false
@@ -191,7 +190,7 @@ func (d *driver) step() {
 		d.remove()
 	case k < 91: // a queued item gets another rank
 		if it, ok := d.any(&d.queued); ok {
-			d.drop(it)
+			d.forgetQueued(it)
 			it.Rank = int64(d.r.IntN(7)-3) * []int64{1, ManualRank}[d.r.IntN(2)]
 			d.pushItem(it)
 		}
@@ -199,7 +198,7 @@ func (d *driver) step() {
 		d.change()
 	case k < 95:
 		if len(d.granted) > 0 {
-			d.started(d.r.IntN(len(d.granted)))
+			d.reportStarted(d.r.IntN(len(d.granted)))
 		}
 	case k < 97:
 		slot := 1 + d.r.IntN(maxSlot)
@@ -225,7 +224,6 @@ func (d *driver) push() {
 	d.pushItem(it)
 }
 
-// rank returns a rank for an item, mostly 0.
 func (d *driver) rank() int64 {
 	if d.r.IntN(100) >= 15 {
 		return 0
@@ -241,7 +239,8 @@ func (d *driver) pushItem(it Item) {
 	}
 }
 
-// first returns the slot that is ready by the model, or 0, and the one that is of those that may.
+// first returns the first slot of the model that is ready, and the first one that may also start; 0
+// for none.
 func (d *driver) first() (ready, may int) {
 	for _, id := range d.w.ids {
 		if !d.w.room(id) {
@@ -282,25 +281,25 @@ func (d *driver) next() bool {
 		}
 	}
 	if slot == 0 {
-		d.idle(wait)
+		d.checkIdle(wait)
 		return false
 	}
 	i := indexOf(d.queued, it.ID)
 	holds(d.t, i >= 0, "%v was not queued", it)
-	d.takes(cut(&d.queued, i), it, slot, called[it.ID])
+	d.noteTaken(cut(&d.queued, i), it, slot, called[it.ID])
 	if c := choices[it.ID]; d.d.limits.Caps == nil && d.refused == (bySlot[bool]{}) {
 		holds(d.t, c.Free == 0 || d.limited || d.w.held[slot] == 1 || d.w.held[c.Free] > 0, "slot %d takes %v although another one holds nothing", slot, it)
 		holds(d.t, d.limited || !c.None && (c.Slot == 0 || c.Slot == slot), "slot %d takes %v in spite of %v", slot, it, c)
 	}
 	h := &d.running[len(d.running)-1]
 	h.places = d.d.Held() - before
-	d.hold(h)
+	d.checkStart(h)
 	return true
 }
 
-// takes notes that a slot has taken a queued item, perhaps one that was parked and called again: of
-// its key others may have come meanwhile.
-func (d *driver) takes(was, it Item, slot int, called bool) {
+// noteTaken notes that a slot has taken a queued item. called says that the item was granted
+// before, so others of its key may have been pushed meanwhile.
+func (d *driver) noteTaken(was, it Item, slot int, called bool) {
 	holds(d.t, was.Rank == it.Rank || d.Aging && it.Rank > was.Rank, "the rank is %d, not %d", it.Rank, was.Rank)
 	was.Rank = it.Rank
 	holds(d.t, it == was && !d.parked[it.ID], "%v, not %v", it, was)
@@ -322,7 +321,7 @@ func (d *driver) takes(was, it Item, slot int, called bool) {
 func (d *driver) finish(i int, again bool) {
 	h := cut(&d.running, i)
 	if i := slices.IndexFunc(d.granted, func(o holding) bool { return o.ID == h.ID }); i >= 0 {
-		d.started(i)
+		d.reportStarted(i)
 	}
 	d.w.held[h.slot]--
 	d.d.Done(h.slot, h.Item, again)
@@ -332,7 +331,7 @@ func (d *driver) finish(i int, again bool) {
 	switch {
 	case !again:
 		d.ended++
-	case d.limited && d.r.IntN(2) == 0: // it had not begun
+	case d.limited && d.r.IntN(2) == 0: // it comes back without having begun
 		holds(d.t, d.d.Return(h.Item), "%v refused", h.Item)
 		d.queued = append(d.queued, h.Item)
 	default:
@@ -340,10 +339,10 @@ func (d *driver) finish(i int, again bool) {
 	}
 }
 
-// remove removes an item that is queued or awaited, or nothing.
+// remove removes a random item that is queued or awaited, if there is one.
 func (d *driver) remove() {
 	if it, ok := d.any(&d.queued); ok && d.r.IntN(3) > 0 {
-		d.drop(it)
+		d.forgetQueued(it)
 	} else if ok {
 		d.queued = append(d.queued, it)
 		return
@@ -359,8 +358,8 @@ func (d *driver) remove() {
 	d.ended++
 }
 
-// drop removes a queued item.
-func (d *driver) drop(it Item) {
+// forgetQueued removes a queued item.
+func (d *driver) forgetQueued(it Item) {
 	holds(d.t, d.d.Remove(it) && !d.d.Remove(it), "remove %d", it.ID)
 	delete(d.parked, it.ID)
 	if d.m != nil {
@@ -368,7 +367,7 @@ func (d *driver) drop(it Item) {
 	}
 }
 
-// change lets slots join or leave; sometimes all leave.
+// change lets slots join or leave. Sometimes all leave.
 func (d *driver) change() {
 	if d.r.IntN(20) == 0 {
 		for len(d.w.ids) > 0 {
@@ -381,7 +380,6 @@ func (d *driver) change() {
 	}
 }
 
-// someLabels returns labels for a slot, mostly one or none.
 func (d *driver) someLabels() (labels []uint64) {
 	for d.labels > 0 && d.r.IntN(2) == 0 {
 		labels = append(labels, d.keys[d.r.IntN(d.labels)])
@@ -440,16 +438,16 @@ func (d *driver) check() {
 	}
 }
 
-// drain runs all items to their end. Nothing may be left.
+// drain runs all items to their ends, after which nothing may be left.
 func (d *driver) drain() {
 	d.refused = bySlot[bool]{}
-	for host := range d.stocks { // nothing waits for a label, a host or what that has in vain
+	for host := range d.stocks { // so that no item waits for a label, a host or its units forever
 		d.join(Slot{ID: maxSlot + 1 + host, Host: uint64(host), Labels: d.keys[:d.labels]})
 	}
 	for _, it := range slices.Clone(d.queued) {
-		if d.most(it.Claim) == 0 {
+		if d.widest(it.Claim) == 0 {
 			cut(&d.queued, indexOf(d.queued, it.ID))
-			d.drop(it)
+			d.forgetQueued(it)
 			d.ended++
 		}
 	}

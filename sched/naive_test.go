@@ -12,7 +12,7 @@ func without(items []Item, id uint64) []Item {
 	return items
 }
 
-// with inserts an item before the first one that it precedes.
+// with inserts an item before the first item that it precedes.
 func with(items []Item, it Item, precedes func(a, b Item) bool) []Item {
 	i := slices.IndexFunc(items, func(o Item) bool { return precedes(it, o) })
 	if i < 0 {
@@ -33,7 +33,7 @@ func firstOf(items []Item) (Item, bool) {
 }
 
 type naiveFIFO struct {
-	w     *world
+	w     *slotState
 	queue []Item
 }
 
@@ -75,14 +75,14 @@ func (m *naiveRoundRobin) next(slot int) (Item, bool) {
 // naiveFair is deficit round robin, round by round.
 type naiveFair struct {
 	naiveFIFO
-	keys []naiveAccount // with items; of each rank, the one that was served or added longest ago first
+	keys []naiveAccount // with items; within a rank, the key that was served or added longest ago first
 }
 
 type naiveAccount struct{ key, rank, saved int64 }
 
 func (a naiveAccount) of(it Item) bool { return a.key == int64(it.Key) && a.rank == it.Rank }
 
-// first returns the first item of an account, which is in the queue.
+// first returns the first item of an account.
 func (m *naiveFair) first(a naiveAccount) Item {
 	return m.queue[slices.IndexFunc(m.queue, a.of)]
 }
@@ -95,7 +95,7 @@ func (m *naiveFair) push(it Item) {
 	}
 }
 
-// serve returns the index of the account that is served next, and in how many rounds.
+// serve returns the index of the next account, and the number of rounds until then.
 func (m *naiveFair) serve() (at int, rounds int64) {
 	for ; ; rounds++ {
 		for i, a := range m.keys {
@@ -127,8 +127,7 @@ func (m *naiveFair) pop(_ int, it Item) {
 	m.remove(it.ID)
 }
 
-// remove forgets the account of the last item. No account has saved more than its first
-// item costs.
+// remove forgets the account of the last item. No account has saved more than its first item costs.
 func (m *naiveFair) remove(id uint64) {
 	m.naiveFIFO.remove(id)
 	m.keys = slices.DeleteFunc(m.keys, func(a naiveAccount) bool { return !slices.ContainsFunc(m.queue, a.of) })
@@ -154,21 +153,21 @@ func (m *naiveLeastBusy) before(a, b int) bool {
 }
 
 type naiveKeyed struct {
-	w    *world
+	w    *slotState
 	keys []*naiveKey
 }
 
 type naiveKey struct {
 	key     uint64
-	slot    int    // 0 if there is no work, or there was no slot
-	blocked uint64 // by the item with this ID, or 0
+	slot    int    // 0 if there was no work, or no slot
+	blocked uint64 // ID of the item that blocks it, or 0
 	running bool   // that item is running, not awaited
 	queue   []Item
 }
 
 func (k *naiveKey) work() bool { return k.blocked != 0 || len(k.queue) > 0 }
 
-// placeOf returns the place of a key of the driver's. Some keys share one.
+// placeOf returns the StableHash of a key of the driver. Some keys share one.
 func placeOf(key uint64) uint64 { return StableHash(string(rune('a' + key%5))) }
 
 // home returns the slot that a key belongs to.
@@ -255,7 +254,7 @@ func (m *naiveKeyed) remove(id uint64) {
 	}
 }
 
-// change moves the keys without a running item to where they belong.
+// change moves the keys without a running item to the slots where they belong.
 func (m *naiveKeyed) change(int) {
 	for _, k := range m.keys {
 		if k.work() && !k.running {

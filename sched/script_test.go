@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestScripts runs the scripts of testdata, which say themselves how they read.
+// TestScripts runs the scripts in testdata, which explain their own form.
 func TestScripts(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.txt")
 	require.NotEmpty(t, files)
@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// script is a Dispatcher with what its slots hold, the oldest first.
+// script is a Dispatcher and the items in its slots, oldest first.
 type script struct {
 	*Dispatcher
 	t       *testing.T
@@ -86,7 +86,7 @@ func (o options) text(name, none string) string {
 
 func (o options) number(name string) int { return numbers(o.text(name, "0"))[0] }
 
-// numbers returns the numbers of a list such as 1,4-6.
+// numbers parses a list such as 1,4-6.
 func numbers(list string) (all []int) {
 	for _, part := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
 		from, err := strconv.Atoi(part)
@@ -104,7 +104,7 @@ func numbers(list string) (all []int) {
 	return all
 }
 
-// line runs a line, and checks that it says what comes after "=>".
+// line runs a line, and checks its output against the text after "=>".
 func (s *script) line(line string) {
 	if line == "" || line[0] == '#' {
 		return
@@ -183,7 +183,7 @@ func (s *script) join(ids []int, o options) {
 	}
 }
 
-// push pushes an item of a key or, of one such as k*8, so many.
+// push pushes an item of a key, or 8 for a key such as k*8.
 func (s *script) push(key string, o options) string {
 	key, times, _ := strings.Cut(key, "*")
 	s.names[Hash(key)] = key
@@ -199,7 +199,7 @@ func (s *script) push(key string, o options) string {
 	return ""
 }
 
-// claim returns the claim that is written as 3p+2x0: 3 places, and 2 units of limit 0.
+// claim parses a claim: 3p+2x0 stands for 3 places, and 2 units of limit 0.
 func (s *script) claim(text string) *Claim {
 	if s.claims[text] != nil || text == "" {
 		return s.claims[text]
@@ -217,8 +217,8 @@ func (s *script) claim(text string) *Claim {
 	return c
 }
 
-// start starts so many items, or all that can, and returns them with their slots, and what the
-// next one waits for if that is known.
+// start starts at most so many items, or as many as it can, and returns them with their slots, and
+// why the next one waits.
 func (s *script) start(most string) string {
 	var list []string
 	for most == "" || len(list) < numbers(most)[0] {
@@ -235,7 +235,7 @@ func (s *script) start(most string) string {
 
 var waits = [...]string{ForSlot: "slot", ForKey: "key", ForUnits: "units", ForPlaces: "places", ForStock: "stock"}
 
-// end ends the oldest item of some slots, or all items, or the oldest of all.
+// end ends the oldest item of the given slots, the oldest of all items, or all items.
 func (s *script) end(which string) {
 	ends := func(i int) {
 		p := s.running[i]
@@ -257,7 +257,7 @@ func (s *script) end(which string) {
 	}
 }
 
-// rest starts all items, one after another, and returns them.
+// rest runs all remaining items one after another, and returns them.
 func (s *script) rest() string {
 	var ids []string
 	for s.start("1"); len(s.running) > 0; s.start("1") {
@@ -279,5 +279,5 @@ func (s *script) runs() string {
 	return listed(on)
 }
 
-// listed returns a map as fmt does, in order, without the braces.
+// listed formats a map as fmt does, but without the braces.
 func listed(m any) string { return strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(m), "map["), "]") }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDelayGivesBackInOrderOfTime(t *testing.T) {
+func TestDelayIsOrdered(t *testing.T) {
 	type entry struct {
 		id uint64
 		at time.Time
@@ -45,7 +45,7 @@ func TestDelayGivesBackInOrderOfTime(t *testing.T) {
 	}
 }
 
-func TestReorderTellsHowFarItIsComplete(t *testing.T) {
+func TestReorder(t *testing.T) {
 	for round := range crewtest.Rounds(30) {
 		r := crewtest.Rand(t, round)
 		next := 1 + r.Uint64N(3)
@@ -105,8 +105,8 @@ func TestRangesForgetTheLowest(t *testing.T) {
 	require.Equal(t, []span{{97, 97}, {99, 99}}, r.list)
 }
 
-// What is never late gets the whole rate, after a burst; that no interval holds more starts is
-// seen of a Dispatcher.
+// TestRateIsReached checks that starts that are never late reach the whole rate after a burst. The
+// driver checks that no interval has more starts.
 func TestRateIsReached(t *testing.T) {
 	r, began := NewRate(10, time.Second, 5), time.Unix(1e9, 0)
 	now := began
@@ -120,12 +120,13 @@ func TestRateIsReached(t *testing.T) {
 	require.Equal(t, 10190*time.Millisecond, now.Sub(began).Round(time.Millisecond))
 	r.pending = 5
 	ok, at := r.allows(now)
-	require.True(t, !ok && at.IsZero(), "%v", at) // nobody has to ask again until one has happened
+	require.True(t, !ok && at.IsZero(), "%v", at) // a granted start must happen first
 	from := r.From(began.Add(time.Hour))
 	require.Equal(t, began.Add(time.Hour), from.next)
 }
 
-// The largest sum is at most 4/3 of the least, which a search finds, and ties go to the first.
+// TestDealIsNearTheBest checks that the largest sum is at most 4/3 of the best, which a search
+// finds, and that ties go to the first share.
 func TestDealIsNearTheBest(t *testing.T) {
 	rnd := crewtest.Rand(t, 0)
 	for range 60 {
@@ -152,7 +153,7 @@ func costsOf(rnd *rand.Rand) []int64 {
 	return costs
 }
 
-// lightest returns the smallest possible largest sum, if the shares have sums already.
+// lightest returns the smallest possible largest sum for shares that start with the given sums.
 func lightest(costs, sums []int64) int64 {
 	if len(costs) == 0 {
 		return slices.Max(sums)

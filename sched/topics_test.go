@@ -35,7 +35,7 @@ func TestParseTopics(t *testing.T) {
 	})
 }
 
-// All workers that a list asks for are counted.
+// FuzzParseTopics checks that Workers counts the workers of all topics.
 func FuzzParseTopics(f *testing.F) {
 	for _, s := range []string{"auto", "mail=2,db=1,*=5", "a=b=3", "=1", ",", "x=01"} {
 		f.Add(s)
