@@ -62,12 +62,12 @@ func Submitted(dir string) int {
 	}
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM) // the hub gets them, too, and ends this process
 	r := &d.record
-	k := newMessageBuilder(&r.Options.Load)
-	k.template, k.live = r.Options.Template, true
+	b := newMessageBuilder(&r.Options.Load)
+	b.template, b.live = r.Options.Template, true
 	status := wiring.RunDetached(&wiring.DetachedRun{
-		Orders: r.Options.Orders, Name: r.Name, Command: k.text, Tasks: r.Tasks, Paused: r.Paused, State: filepath.Join(dir, stateDir),
+		Orders: r.Options.Orders, Name: r.Name, Command: b.text, Tasks: r.Tasks, Paused: r.Paused, State: filepath.Join(dir, stateDir),
 		Source: d, Results: d.results, WrapSink: d.syncResults, Do: d.carryOut, Finish: d.recordEnd,
-	}, &wiring.Far{Submit: func(sub wiring.Submission) (wiring.Executor, error) { return d.submit(sub, k) }})
+	}, &wiring.Far{Submit: func(sub wiring.Submission) (wiring.Executor, error) { return d.submit(sub, b) }})
 	if status == statusUsage || d.badTask.Load() {
 		return statusHopeless
 	}
@@ -123,11 +123,11 @@ func (d *detachedRun) recover() error {
 }
 
 // submit returns the executor of the run.
-func (d *detachedRun) submit(sub wiring.Submission, k messageBuilder) (wiring.Executor, error) {
+func (d *detachedRun) submit(sub wiring.Submission, b messageBuilder) (wiring.Executor, error) {
 	if err := d.recover(); err != nil {
 		return nil, err
 	}
-	r, t := &d.record, &d.record.Options
+	r, options := &d.record, &d.record.Options
 	owner, err := address.Read(filepath.Join(string(d.runDir), "..", "..", ownerFile))
 	if err != nil {
 		return nil, err
@@ -137,9 +137,9 @@ func (d *detachedRun) submit(sub wiring.Submission, k messageBuilder) (wiring.Ex
 		return nil, err
 	}
 	d.s.setUser(r.User)
-	sub.Load, sub.Queue = t.Load, r.Queue
-	x := &submitter{detached: r, builder: k}
-	if k.commands {
+	sub.Load, sub.Queue = options.Load, r.Queue
+	x := &submitter{detached: r, builder: b}
+	if b.commands {
 		x.builder.sign = d.sign
 	}
 	d.submitter, d.do = x, sub.Do
@@ -172,8 +172,8 @@ func (d *detachedRun) sendReport(change func(*report)) error {
 	return err
 }
 
-// journalOutput returns the bytes of output in the journal. Some may wait for its turn in the results
-// file.
+// journalOutput returns the bytes of output in the journal. A part of it may still be waiting to go to
+// the results file.
 func (d *detachedRun) journalOutput() (size int64) {
 	list, _ := os.ReadDir(filepath.Join(string(d.runDir), stateDir))
 	for _, e := range list {
