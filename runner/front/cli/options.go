@@ -19,7 +19,7 @@ type Options struct {
 	Print      string      // text to print instead of running; "" for none
 	Completion *Completion // completion to print instead of running; nil for none
 
-	Input   Input `heading:"Tasks in"`
+	Input   Input `heading:"Input"`
 	Command Command
 	Pipe    Pipe
 
@@ -32,11 +32,11 @@ type Options struct {
 	Coproc    Coproc
 
 	Failure Failure `heading:"When tasks fail"`
-	Output  Output  `heading:"Results out"`
+	Output  Output  `heading:"Output"`
 	After   After
 	Show    Show
-	Makes   Makes   `heading:"Outputs"`
-	State   State   `heading:"Lasting state"`
+	Makes   Makes   `heading:"Output files"`
+	State   State   `heading:"State and resuming"`
 	Serve   Serve   `heading:"Serving a queue"`
 	Engine  Engine  `heading:"Other machines"`
 	Control Control `heading:"Other"`
@@ -146,7 +146,7 @@ type Terms struct {
 // Machine configures the load and the free memory of this machine at which no task starts. A zero amount sets
 // no bound.
 type Machine struct {
-	Load    Amount `row:"--load N | runs | start nothing while the load is N or N% of CPUs" by:"load"`
+	Load    Amount `row:"--load N | runs | start nothing at a load of N or more, or N% of CPUs" by:"load"`
 	MemFree Amount `row:"--memfree SIZE | runs | start nothing while less than SIZE or N% is free" by:"memfree"`
 }
 
