@@ -41,8 +41,8 @@ func (a arg) isShortOptions() bool { return len(a.text) > 1 && a.text[0] == '-' 
 // mayBeOption reports whether the word looks like an option of a shell if its gaps are empty.
 func (a arg) mayBeOption() bool { return startsOption(strings.ReplaceAll(a.text, gap, "")) }
 
-// words describes the words of a command.
-func words(call *syntax.CallExpr) []arg {
+// argsOf describes the words of a command.
+func argsOf(call *syntax.CallExpr) []arg {
 	args := make([]arg, len(call.Args))
 	for i, w := range call.Args {
 		args[i] = argOf(w)

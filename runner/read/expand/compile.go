@@ -18,9 +18,9 @@ type compiler struct {
 	// configuration
 
 	*Config
-	family family // of the shell that will run the script
-	prefix string // of the names of variables, for a script that an outer script evaluates; otherwise ""
-	outer  names  // variables of the outer script, or nil
+	family family      // of the shell that will run the script
+	prefix string      // of the names of variables, for a script that an outer script evaluates; otherwise ""
+	outer  numericVars // variables of the outer script, or nil
 
 	// state
 
@@ -31,7 +31,7 @@ type compiler struct {
 	edits     int    // counts the calls of setSource
 	marks     []mark // in the order of the source
 	evaluated int    // number of scripts that this script evaluates
-	names     names
+	numeric   numericVars
 }
 
 func newCompiler(f family, cfg *Config, login bool) *compiler {

@@ -16,7 +16,7 @@ func (s *site) holderPlace(first int) place {
 	switch n := s.stack[first-1].(type) {
 	case *syntax.CallExpr:
 		if at := slices.Index(n.Args, word); at == 0 || s.mark.piece.anyText() {
-			return s.c.argumentPlace(words(n), at)
+			return s.c.argumentPlace(argsOf(n), at)
 		}
 		return place{}
 	case *syntax.Redirect:
@@ -102,7 +102,7 @@ func readsScript(st *syntax.Stmt) bool {
 	if !ok || len(call.Args) == 0 {
 		return false
 	}
-	args := words(call)
+	args := argsOf(call)
 	isShell := func(a arg) bool { return a.obscure || familyOf(a.program()) != foreign }
 	if sc, ok := scriptOf(args, posix); ok {
 		return sc.from >= len(args) || xargsReplaces(args, sc) || sc.shell == "ssh" && slices.ContainsFunc(args[sc.from:sc.to], isShell)
@@ -148,7 +148,7 @@ func (s *site) assignPlace(i int, isValue bool) place {
 // the declaration are in args before args[at].
 func (c *compiler) declarationPlace(args []arg, at int, name string) place {
 	p := c.assignmentPlace(name)
-	if c.names[name+"["] {
+	if c.numeric[name+"["] {
 		p.check = number // it may be read as a list of elements, and their indexes can run commands
 	}
 	for _, a := range args[1:at] {
@@ -169,7 +169,7 @@ func (c *compiler) assignmentPlace(name string) place {
 	switch {
 	case choosesProgram(name):
 		return refuse("cannot be assigned to "+name+", by which programs choose what they run", "use another name, or, if that is meant, x={} and then "+name+"=$x")
-	case c.names[name], c.names["*"], integerVariables.has(name):
+	case c.numeric[name], c.numeric["*"], integerVariables.has(name):
 		return place{check: number}
 	}
 	return place{}

@@ -90,7 +90,7 @@ func (c *compiler) findPlaces(f *syntax.File) error {
 	for i := range c.marks {
 		c.marks[i].place = refuseUnknown
 	}
-	c.names = c.namesIn(f)
+	c.numeric = c.numericVarsIn(f)
 	different := ""
 	for stack := range stacks(f) {
 		leaf := stack[len(stack)-1]

@@ -108,7 +108,7 @@ func (c *compiler) nestScript(f *syntax.File) error {
 		if !ok || len(call.Args) == 0 {
 			continue
 		}
-		args := words(call)
+		args := argsOf(call)
 		sc, ok := scriptOf(args, c.family)
 		if !ok || sc.from >= len(args) {
 			continue
@@ -143,7 +143,7 @@ func (c *compiler) replaceNested(f *syntax.File, sc inline, at span, text string
 	inner := newCompiler(sc.family, c.Config, sc.login)
 	if sc.sameShell {
 		c.evaluated++
-		inner.prefix, inner.outer = c.script.name+strconv.Itoa(c.evaluated)+"_", c.namesIn(f)
+		inner.prefix, inner.outer = c.script.name+strconv.Itoa(c.evaluated)+"_", c.numericVarsIn(f)
 	}
 	var err error
 	if whole.inner, err = inner.compile(pieces, false); err != nil {

@@ -11,22 +11,22 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// names holds the variables that a script uses in arithmetic, or declares as anything but text,
+// numericVars holds the variables that a script uses in arithmetic, or declares as anything but text,
 // anywhere in the script. Values assigned to them must be numbers. Values that reach them
 // through other variables are not checked. "x[" means that x is an array, and "*" any variable.
-type names map[string]bool
+type numericVars map[string]bool
 
-func (c *compiler) namesIn(f *syntax.File) names {
+func (c *compiler) numericVarsIn(f *syntax.File) numericVars {
 	v := maps.Clone(c.outer)
 	if v == nil {
-		v = names{}
+		v = numericVars{}
 	}
 	for stack := range stacks(f) {
 		switch n := stack[len(stack)-1].(type) {
 		case *syntax.DeclClause:
 			v.declare(declared(n))
 		case *syntax.CallExpr: // for example: command declare -i x
-			if args := words(n); len(args) > 0 {
+			if args := argsOf(n); len(args) > 0 {
 				v.declare(args[nameIndex(args):])
 			}
 		case *syntax.Assign:
@@ -62,7 +62,7 @@ func declared(d *syntax.DeclClause) []arg {
 
 // declare adds the variables that a declaration makes numbers or references to other
 // variables. If it cannot tell which options the declaration has, it adds "*".
-func (v names) declare(args []arg) {
+func (v numericVars) declare(args []arg) {
 	use, _ := useOf(args[0].text)
 	if slices.ContainsFunc(args, func(a arg) bool { return a.obscure }) && (args[0].obscure || use == declares) {
 		v["*"] = true
@@ -83,7 +83,7 @@ func (v names) declare(args []arg) {
 }
 
 // addUsed adds the names in an arithmetic expression.
-func (v names) addUsed(text string) {
+func (v numericVars) addUsed(text string) {
 	notName := func(r rune) bool { return !syntax.ValidName(string(r)) && (r < '0' || r > '9') }
 	for _, name := range strings.FieldsFunc(text, notName) {
 		v[name] = true

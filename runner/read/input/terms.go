@@ -14,13 +14,13 @@ import (
 
 // Terms are templates for the values in a task's Terms.
 type Terms struct {
-	Priority *expand.Text // nil means 0
-	Weight   *expand.Text // nil means 1
-	Needs    *expand.Text // nil means nothing
-	Caps     []task.Cap   // the limits whose units tasks can need
-	Offers   bool         // tasks can also need units of other names, which hosts offer
-	Dry      bool         // the units that hosts offer are not counted
-	Even     string       // why all tasks must have the same weight; "" if they need not
+	Priority        *expand.Text // nil means 0
+	Weight          *expand.Text // nil means 1
+	Needs           *expand.Text // nil means nothing
+	Caps            []task.Cap   // the limits whose units tasks can need
+	Offers          bool         // tasks can also need units of other names, which hosts offer
+	UncountedOffers bool         // the units that hosts offer are not counted
+	SameWeight      string       // why all tasks must have the same weight; "" if they need not
 }
 
 // Validate returns an error if a template that is the same for all tasks has an invalid value. The
@@ -74,8 +74,8 @@ func (a *termsParser) parse(terms task.Terms, w rawTexts) (_ task.Terms, err err
 		}
 	}
 	if p := w[1]; p != nil {
-		if terms.Weight, err = parseWeight(*p); err == nil && terms.Weight > 1 && a.Even != "" {
-			err = errors.New("is more than 1: " + a.Even)
+		if terms.Weight, err = parseWeight(*p); err == nil && terms.Weight > 1 && a.SameWeight != "" {
+			err = errors.New("is more than 1: " + a.SameWeight)
 		}
 		if err != nil {
 			return terms, fmt.Errorf("weight %q %w", *p, err)
@@ -136,10 +136,10 @@ func (a *termsParser) parseNeeds(s string) ([]task.Need, error) {
 func (a *termsParser) countedNeeds(needs []task.Need) (counted []task.Need, err error) {
 	for _, n := range needs {
 		own := slices.ContainsFunc(a.Caps, func(c task.Cap) bool { return c.Name == n.Name })
-		if !own && a.Even != "" {
-			return nil, fmt.Errorf("no --cap is called %s, and what workers offer does not count: %s", n.Name, a.Even)
+		if !own && a.SameWeight != "" {
+			return nil, fmt.Errorf("no --cap is called %s, and units that workers offer cannot be used: %s", n.Name, a.SameWeight)
 		}
-		if own || !a.Dry {
+		if own || !a.UncountedOffers {
 			counted = append(counted, n)
 		}
 	}

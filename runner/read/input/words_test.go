@@ -89,7 +89,7 @@ func (e example) config(t testing.TB, rd io.Reader, dir string) Config {
 // open returns the tasks of the example.
 func (e example) open(t testing.TB, rd io.Reader, dir string) (*Tasks, error) {
 	cfg := TasksConfig{Objects: e.Objects, Limits: e.Limits, Stdin: e.Reads, Protocol: e.Protocol, Share: e.share}
-	cfg.Caps, cfg.Even, cfg.Files.Stdout = caps, e.Even, e.Out
+	cfg.Caps, cfg.SameWeight, cfg.Files.Stdout = caps, e.Even, e.Out
 	for name, s := range e.Say {
 		*map[string]**expand.Text{
 			"key": &cfg.Key, "tag": &cfg.Tag, "cost": &cfg.Cost, "priority": &cfg.Priority, "weight": &cfg.Weight, "needs": &cfg.Needs,
