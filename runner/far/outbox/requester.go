@@ -29,34 +29,34 @@ type Requester struct {
 
 // NewRequester returns a Requester for a connection. Its goroutine ends when the connection is closed.
 func NewRequester(nc *nats.Conn) (*Requester, error) {
-	a := &Requester{Conn: nc, inbox: nc.NewInbox() + ".", closed: make(chan struct{}), pending: map[string]chan []byte{}}
+	r := &Requester{Conn: nc, inbox: nc.NewInbox() + ".", closed: make(chan struct{}), pending: map[string]chan []byte{}}
 	status := nc.StatusChanged(nats.CLOSED, nats.CONNECTED)
 	go func() {
 		for is := range status {
 			if is == nats.CLOSED {
-				close(a.closed)
+				close(r.closed)
 				return
 			}
-			a.repeatAll()
+			r.repeatAll()
 		}
 	}()
-	_, err := nc.Subscribe(a.inbox+"*", a.receive)
-	return a, err
+	_, err := nc.Subscribe(r.inbox+"*", r.receive)
+	return r, err
 }
 
 // Request sends a request until it is answered, and returns the answer. The caller must have acquired
-// size bytes of w for the request or its answer. Request releases them once the request is answered or
-// sent a second time. It returns nil if ctx is done or the connection is closed.
-func (a *Requester) Request(ctx context.Context, w *Window, size int, subject string, data []byte) (answer []byte) {
+// size bytes of w for the request or its answer. Request releases them once the request is answered,
+// sent a second time, or given up. It returns nil if ctx is done or the connection is closed.
+func (r *Requester) Request(ctx context.Context, w *Window, size int, subject string, data []byte) (answer []byte) {
 	name, answers := rand.Text(), make(chan []byte, 1)
 	began, took, tries := time.Now(), time.Duration(0), 0
-	a.mu.Lock()
-	a.pending[name] = answers
-	a.mu.Unlock()
+	r.mu.Lock()
+	r.pending[name] = answers
+	r.mu.Unlock()
 	defer func() {
-		a.mu.Lock()
-		delete(a.pending, name)
-		a.mu.Unlock()
+		r.mu.Lock()
+		delete(r.pending, name)
+		r.mu.Unlock()
 		if tries == 1 {
 			w.Release(size, took)
 		}
@@ -65,7 +65,7 @@ func (a *Requester) Request(ctx context.Context, w *Window, size int, subject st
 		if tries++; tries == 2 { // an answer could belong to either, so its time means nothing
 			w.Release(size, 0)
 		}
-		_ = a.Conn.PublishMsg(&nats.Msg{Subject: subject, Reply: a.inbox + name, Data: data})
+		_ = r.Conn.PublishMsg(&nats.Msg{Subject: subject, Reply: r.inbox + name, Data: data})
 	}
 	send()
 	due := time.NewTimer(retryAfter)
@@ -83,17 +83,17 @@ func (a *Requester) Request(ctx context.Context, w *Window, size int, subject st
 			due.Reset(retryAfter)
 		case <-ctx.Done():
 			return nil
-		case <-a.closed:
+		case <-r.closed:
 			return nil
 		}
 	}
 }
 
 // repeatAll makes all requests be sent again.
-func (a *Requester) repeatAll() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, answers := range a.pending {
+func (r *Requester) repeatAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, answers := range r.pending {
 		deliver(answers, nil)
 	}
 }
@@ -114,11 +114,11 @@ func deliver(answers chan []byte, answer []byte) {
 }
 
 // receive handles an answer, or the server's empty reply if there is no subscriber.
-func (a *Requester) receive(m *nats.Msg) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.heard++
-	if answers := a.pending[strings.TrimPrefix(m.Subject, a.inbox)]; answers != nil {
+func (r *Requester) receive(m *nats.Msg) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heard++
+	if answers := r.pending[strings.TrimPrefix(m.Subject, r.inbox)]; answers != nil {
 		deliver(answers, m.Data)
 	}
 }
