@@ -34,7 +34,7 @@ type attached struct {
 	cancel  context.CancelFunc
 }
 
-// Attach connects to a detached run whose results are to be shown.
+// Attach connects to a detached run, to show its results.
 func Attach(c wiring.Attachment) (wiring.Attached, error) {
 	s, err := connect(c.URL, c.Notice)
 	if err != nil {

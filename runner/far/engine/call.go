@@ -113,7 +113,7 @@ func (s *session) invite(c *wiring.EngineCall) error {
 	if err != nil {
 		return err
 	}
-	if err = printContext(c, a.Context); err != nil { // the invitation is of no use
+	if err = printContext(c, a.Context); err != nil { // the context is lost
 		_, _ = s.askHub(hubSubject, Order{Op: opRevoke, User: u})
 		err = fmt.Errorf("%w: %s is not invited: write the output elsewhere", err, u.Name)
 	}

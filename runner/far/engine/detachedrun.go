@@ -26,8 +26,8 @@ import (
 	"crew/runner/keep/journal"
 )
 
-// detachedRun is a detached run in the process that the hub has started for it: a run with --state
-// whose tasks come from a file, and whose results go to one.
+// detachedRun is a detached run in the process that the hub has started for it. It is a run with
+// --state that reads its tasks from a file, and appends its results to another one.
 type detachedRun struct {
 	runDir
 	record  runRecord // as of the start of the process
@@ -299,8 +299,7 @@ func (d *detachedRun) recordCancelled(ids []uint64, why error) error {
 	return cmp.Or(err, f.Sync())
 }
 
-// syncResults wraps the sink that writes results: after each batch they are on disk, and the hub is
-// told.
+// syncResults wraps the sink that writes results: after each batch, they are on disk and the hub knows.
 func (d *detachedRun) syncResults(results runner.Sink) runner.Sink { return &syncedSink{results, d} }
 
 type syncedSink struct {

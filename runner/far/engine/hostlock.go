@@ -23,7 +23,7 @@ const (
 	lockPrefix = "worker."             // begins the names of the files
 	lockText   = "crew worker "        // begins the text of the files; the ID of a worker follows
 	lockWait   = 30 * time.Second      // longest wait for the lock
-	lockKept   = 24 * time.Hour        // age at which an unlocked file is removed
+	lockKept   = 24 * time.Hour        // unlocked files are removed at this age
 )
 
 // acquireHostLock locks the file for mark. It returns nil if the file cannot be opened, or if the

@@ -33,8 +33,8 @@ func newMessageBuilder(load *wiring.Load) messageBuilder {
 	return messageBuilder{load: load, commands: load.Sign != "", template: sum, text: text}
 }
 
-// token returns the token that a result of an attempt must bring from the worker to which the attempt
-// was sent.
+// token returns the token that a result of an attempt must bring, if the attempt was sent to that
+// worker.
 func (b *messageBuilder) token(worker string, id ID) (t Token) {
 	h := hmac.New(sha256.New, b.secret)
 	fmt.Fprintf(h, "%s %d %d %d", worker, id.Epoch, id.Task, id.Number)

@@ -27,7 +27,7 @@ type Token [16]byte
 // ID identifies an attempt. Its result counts once.
 type ID struct {
 	Run    string
-	Epoch  uint64 // counts the submitters of the run, from 1
+	Epoch  uint64 // number of the submitter, from 1
 	Task   uint64
 	Number int
 }
@@ -44,7 +44,7 @@ type Attempt struct {
 	Key      string
 	Units    []task.Units // units that the submitter has allotted
 	Needs    []task.Need  // units that the worker has to allot
-	Marks    []task.Mark  // where the units of Needs go in the command
+	Marks    []task.Mark  // positions in the command for the units of Needs
 
 	// a command
 

@@ -70,8 +70,8 @@ func (p *sshHosts) workers(sub wiring.Submission) (list []ssh.Host) {
 	return list
 }
 
-// Check authenticates a client as the submitter, or as a worker whose name is the mark of its host,
-// which other hosts cannot guess. See server.Authentication.
+// Check authenticates a client as the submitter or as a worker. The name of a worker is the mark of
+// its host, which other hosts cannot guess. See server.Authentication.
 func (p *sshHosts) Check(c server.ClientAuthentication) bool {
 	switch o := c.GetOpts(); {
 	case o.Username == credentials.Owner:

@@ -2,24 +2,26 @@
 // of a run that submits its tasks, the loop of a worker, the hub, and the commands of crew engine.
 // Only crew-engine imports it, so crew itself does not link NATS.
 //
-// The submitter keeps the run's core. Its slots are those of the workers, which announce themselves
-// periodically and on request. An announcement renews the worker's lease: a worker that cannot
-// announce itself kills its tasks before submitters consider it lost. An attempt is a message to one
-// worker, and its output and its end are messages to the submitter. Nothing else stores them: the
-// sender keeps a message and repeats it until it is answered. If the run has a journal, the worker
-// also keeps the end of an attempt until the journal records it, for a later submitter of the run.
-// Orders about attempts, and the heartbeats that keep a run's attempts alive, are repeated rather than
-// stored.
+// The submitter keeps the run's core. The slots of the run belong to workers, which announce
+// themselves periodically and on request. An announcement renews the worker's lease: a worker that
+// cannot announce itself kills its tasks before submitters consider it lost. An attempt is a message
+// to one worker, and its output and its end are messages to the submitter. Nothing else stores them:
+// the sender keeps a message and repeats it until it is answered. Orders about attempts, and the
+// heartbeats that keep a run's attempts alive, are repeated rather than stored.
+//
+// If the run has a journal, the worker also keeps the result of an attempt until the journal records
+// it. A later submitter of the run then collects it. Each submitter is an epoch of the run, counted
+// from 1.
 //
 // Messages go through an outbox, which bundles several in one while others are under way. Messages
 // that are too long, outputs and files stay with their owner until the peer that needs them has
 // fetched every piece.
 //
 // With --ssh the server is in the submitter's process and listens nowhere: each worker is connected
-// through its standard input and output, which are those of its ssh, and ends when they close.
+// through the standard input and output of its ssh, and ends when they close.
 //
 // With --detach the hub fetches the run's tasks into a directory and starts a process that submits
-// them: a run with --state whose results go to a file, which crew engine attach reads. That process
+// them as a run with --state. Its results go to a file that crew engine attach reads. That process
 // reaches the hub through its standard input and output, and ends with it; the next hub starts another
 // one. A request to add tasks that is left for a crew serve is stored like the tasks of a run until
 // the journal of that crew serve holds them.
@@ -131,7 +133,7 @@ type RunInfo struct {
 	State     string    `json:"state"`
 	Paused    bool      `json:"paused,omitempty"`
 	For       string    `json:"for,omitempty"` // "" for a run; for a request to add tasks, the crew serve it is left for
-	*Progress           // of a detached run, whose Host and PID are the hub's; nil for others
+	*Progress           // for a detached run; Host and PID are then the hub's
 }
 
 // Progress is the part of a RunInfo that only detached runs have.

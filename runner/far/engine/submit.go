@@ -20,8 +20,8 @@ import (
 	"crew/runner/steer/control"
 )
 
-// submitter is the executor of a run whose attempts are run by workers. Results, announcements and
-// orders arrive in goroutines of the connection's subscriptions; every starts the periodic jobs.
+// submitter is the executor of a run on workers. Results, announcements and orders arrive in
+// goroutines of the connection's subscriptions; every starts the periodic jobs.
 //
 // Locks: roster.mu may be held when attempts.mu is taken, never the other way round. A command that is
 // given with roster.mu held can call Kill, which therefore takes only attempts.mu.

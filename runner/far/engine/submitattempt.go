@@ -15,8 +15,8 @@ import (
 // orderAfter is how long an order waits for the end of its attempt before it is repeated.
 const orderAfter = time.Second
 
-// attemptTable holds the attempts that are waiting to be sent, that workers have, and whose results
-// workers keep until they are recorded. As a sink, it sees which results are recorded.
+// attemptTable holds attempts from when they are queued for a worker until their results are recorded.
+// As a sink, it sees which results are recorded.
 type attemptTable struct {
 	out    *outbox.Outbox
 	nc     *nats.Conn

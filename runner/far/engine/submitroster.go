@@ -92,7 +92,7 @@ func parsePresence(subject string, data []byte) (p Presence, ok bool) {
 	return p, true
 }
 
-// addWorkerLocked adds a worker that has just announced itself. The caller must hold mu.
+// addWorkerLocked adds a worker, as if it had just announced itself. The caller must hold mu.
 func (x *submitter) addWorkerLocked(id, host string, ttl time.Duration) *remoteWorker {
 	w := &remoteWorker{
 		id: id, host: host, tasks: taskSubject(x.sub.Queue, id, x.s.user, x.id.Run), orders: orderSubject(x.sub.Queue, id, x.s.user),
@@ -238,17 +238,18 @@ func (x *submitter) leaving(w *remoteWorker) bool {
 	return x.hosts != nil && x.hosts.Leaving(w.presence.Mark)
 }
 
-// SetHosts replaces the hosts of the run by those of p. Workers on other hosts drain first.
+// SetHosts replaces the hosts of the run. Workers on hosts that are not in p drain and leave.
 func (x *submitter) SetHosts(p wiring.Place) error {
 	sub := x.sub
 	sub.Place = p
 	return x.hosts.Set(x.hosts.workers(sub))
 }
 
-// noSlotsAfter is how long a run has no slots before it says so: the last worker may be restarting.
+// noSlotsAfter is how long a run has no slots before it reports that: the last worker may be
+// restarting.
 const noSlotsAfter = time.Second
 
-// reportNoSlotsLocked says when there is no slot, so that nothing can run. The run fails if all
+// reportNoSlotsLocked reports if there is no slot, so that nothing can run. The run fails if all
 // workers have been refused for the time of --reach. The caller must hold mu.
 func (x *submitter) reportNoSlotsLocked(now time.Time, slots int) {
 	r := &x.roster
@@ -270,13 +271,13 @@ func (x *submitter) noWorkerText() string {
 	return "no worker of queue " + x.sub.Queue + " is there: the run waits for a crew worker"
 }
 
-// unmetNeedsReporter returns a function that says, once, which needs of tasks no worker offers, if
-// that was so in two calls in a row.
+// unmetNeedsReporter returns a function that reports needs of tasks that no worker offers, once, when
+// it has found them in two calls in a row.
 func (x *submitter) unmetNeedsReporter() func() {
 	seen := map[string]int{} // consecutive calls, by needs
 	return func() {
 		now := x.sub.Do(task.Command{Op: task.Look}).Snapshot
-		if now == nil || len(now.Slots) == 0 { // reportNoSlotsLocked says that
+		if now == nil || len(now.Slots) == 0 { // reportNoSlotsLocked reports that
 			return
 		}
 		tasks := map[string]int{}

@@ -60,7 +60,7 @@ type runState struct {
 	epoch     uint64        // attempts of earlier epochs are refused
 	heard     time.Duration // time since boot of the last heartbeat
 	suspended bool
-	silent    bool // its attempts were ended for want of heartbeats; it is told if it reappears
+	silent    bool // its attempts were ended for lack of heartbeats; if it reappears, it learns that
 }
 
 // receive handles a message with attempts.
@@ -281,7 +281,7 @@ func (w *worker) setCommand(a *Attempt, t *task.Task, subject string, msg []byte
 	return err
 }
 
-// admit adds the tasks of attempts to the run, and cancels those that were stopped meanwhile.
+// admit adds the tasks of attempts to the run, and cancels tasks that were stopped meanwhile.
 func (w *worker) admit(attempts ...*heldAttempt) {
 	if len(attempts) == 0 {
 		return

@@ -247,7 +247,7 @@ func (w *worker) expire() {
 func (w *worker) dropMessages() { w.out.Drop(func(string) bool { return true }) }
 
 // leasedLocked reports whether a lease still holds. It does not once the connection is closed for
-// good, as that of a worker of --ssh can be. The caller must hold mu.
+// good, which happens to workers of --ssh. The caller must hold mu.
 func (w *worker) leasedLocked(l *lease) bool {
 	return !l.lost && !w.s.nc.IsClosed() && w.s.now() < l.renewed+w.work.TTL*fence/100
 }

@@ -39,8 +39,8 @@ func (p *publisher) Run(ctx context.Context, a task.Attempt) *task.Result {
 	return r
 }
 
-// runInSeat runs an attempt, in a seat if it needs one. It releases the seat before the run knows that
-// the attempt has ended, and sends the next one of its slot.
+// runInSeat runs an attempt, in a seat if it needs one. It releases the seat before the run learns of
+// the result and sends the next attempt of the slot.
 func (p *publisher) runInSeat(ctx context.Context, h *heldAttempt, a task.Attempt) *task.Result {
 	s, by := &p.w.seats, h.seatHolder()
 	if by.Run == "" && s.Window == 1 {
@@ -68,8 +68,8 @@ func (w *worker) Life(t *task.Task) *wiring.Life {
 	return &h.Attempt.Life
 }
 
-// seatHolder returns the slot of a run whose persistent worker takes the attempt; zero if its task is
-// no record of one.
+// seatHolder returns the slot of a run that owns the seat for the attempt. It is zero if the task is
+// no record of a persistent worker.
 func (h *heldAttempt) seatHolder() RunSlot {
 	if h.Protocol == task.NoProtocol {
 		return RunSlot{}
@@ -81,7 +81,7 @@ func (h *heldAttempt) seatHolder() RunSlot {
 func (a *Attempt) ownCommand() bool { return len(a.Argv) == 0 && !a.Shell }
 
 // run runs an attempt unless it was stopped. It first waits for the attempt's files, and afterwards
-// offers those that it has to return.
+// offers the files that the attempt has to return.
 func (p *publisher) run(ctx context.Context, h *heldAttempt, a task.Attempt) *task.Result {
 	p.w.mu.Lock()
 	over := h.stoppedLocked()
