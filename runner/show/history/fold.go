@@ -133,7 +133,8 @@ func (f *Fold) Add(l *Line) {
 	case "input-end":
 		r.final, r.allRead = true, true
 	case "draining", "stopping":
-		r.final, r.Stopped = true, cmp.Or(r.Stopped, strings.Clone(l.Text), l.Name)
+		r.final = true
+		r.stopped(l.Text)
 	case Over:
 		r.unblock(f, l.At)
 		r.Ended, r.Complete = true, r.allRead && r.Stopped == ""
@@ -196,6 +197,16 @@ func (r *run) ended(f *Fold) bool {
 		}
 	}
 	return r.final && left == 0
+}
+
+// stopped records why the run stopped. A run may have several reasons, for example a signal after a deadline.
+func (r *run) stopped(why string) {
+	switch {
+	case r.Stopped == "":
+		r.Stopped = strings.Clone(cmp.Or(why, UnknownReason))
+	case !strings.Contains(r.Stopped, why) && len(r.Stopped) < factSize:
+		r.Stopped += ", " + why
+	}
 }
 
 // touch extends the time of the run to include the line.

@@ -45,10 +45,13 @@ type Run struct {
 	Start, End time.Time
 	Ended      bool   // it ended by itself, as far as the source records that
 	Complete   bool   // it ended after all of its input; false if the source does not record that
-	Stopped    string // why it stopped before the end of its input; "" if it did not, or if unknown
+	Stopped    string // why it stopped before the end of its input; "" if it did not, or if the source does not record that
 	Workers    int    // most workers at once; 0 if unknown
 	Figures           // of all tasks that ended in it, including tasks that a later run repeated
 }
+
+// UnknownReason is Run.Stopped of a run that stopped early without a reason.
+const UnknownReason = "unknown reason"
 
 // Figures are statistics of tasks. Times cover the last attempt of each task that ran.
 type Figures struct {

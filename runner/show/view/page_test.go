@@ -86,14 +86,16 @@ func TestVerdict(t *testing.T) {
 	ended := history.Run{Ended: true}
 	complete := history.Run{Ended: true, Complete: true}
 	for want, r := range map[string]*history.Report{
-		`<h1 class="ok">Passed: 1 task <small>exit status 0</small></h1>`:                     {Runs: []history.Run{complete}, Total: history.Figures{Tasks: 1}},
-		`<h1 class="ok">Passed: 2,000 tasks</h1>`:                                             {Runs: []history.Run{ended}, Total: history.Figures{Tasks: 2000}},
-		`<h1 class="ok">Passed: 9 tasks in 2 runs</h1>`:                                       {Runs: []history.Run{complete, complete}, Total: history.Figures{Tasks: 9}},
-		`<h1 class="ok">Passed: 8 tasks</h1>`:                                                 {Runs: []history.Run{complete}, Total: history.Figures{Tasks: 8, Flaky: 1}},
-		`<h1 class="fail">Failed: 3 of 9 tasks <small>exit status 123</small></h1>`:           {Runs: []history.Run{complete}, Total: history.Figures{Tasks: 9, Failed: 3}},
-		`<h1 class="fail">Failed: 1 of 9 tasks <small>stopped early: --halt</small></h1>`:     {Runs: []history.Run{{Ended: true, Stopped: "--halt"}}, Total: history.Figures{Tasks: 9, Failed: 1}},
-		`<h1 class="slow">Did not finish: 7 tasks ended</h1>`:                                 {Runs: []history.Run{{}}, Total: history.Figures{Tasks: 7}},
-		`<h1 class="slow">Not finished: 2 of 7 tasks cancelled or not run <small>exit status`: {Runs: []history.Run{complete}, Total: history.Figures{Tasks: 7}, Outcomes: [task.Outcomes]int64{task.Cancelled: 2}},
+		`<h1 class="ok">Passed: 1 task <small>exit status 0</small></h1>`:                                    {Runs: []history.Run{complete}, Total: history.Figures{Tasks: 1}},
+		`<h1 class="ok">Passed: 2,000 tasks</h1>`:                                                            {Runs: []history.Run{ended}, Total: history.Figures{Tasks: 2000}},
+		`<h1 class="ok">Passed: 9 tasks in 2 runs</h1>`:                                                      {Runs: []history.Run{complete, complete}, Total: history.Figures{Tasks: 9}},
+		`<h1 class="ok">Passed: 8 tasks</h1>`:                                                                {Runs: []history.Run{complete}, Total: history.Figures{Tasks: 8, Flaky: 1}},
+		`<h1 class="fail">Failed: 3 of 9 tasks <small>exit status 123</small></h1>`:                          {Runs: []history.Run{complete}, Total: history.Figures{Tasks: 9, Failed: 3}},
+		`<h1 class="fail">Failed: 1 of 9 tasks <small>stopped early: --halt</small></h1>`:                    {Runs: []history.Run{{Ended: true, Stopped: "--halt"}}, Total: history.Figures{Tasks: 9, Failed: 1}},
+		`<h1 class="fail">Failed: 1 of 2 tasks <small>stopped early</small></h1>`:                            {Runs: []history.Run{{Ended: true, Stopped: history.UnknownReason}}, Total: history.Figures{Tasks: 2, Failed: 1}},
+		`<h1 class="slow">Ended early: 2 tasks passed <small>exit status 124, stopped by --deadline</small>`: {Runs: []history.Run{{Ended: true, Stopped: "--deadline"}}, Total: history.Figures{Tasks: 2}},
+		`<h1 class="slow">Did not finish: 7 tasks ended</h1>`:                                                {Runs: []history.Run{{}}, Total: history.Figures{Tasks: 7}},
+		`<h1 class="slow">Not finished: 2 of 7 tasks cancelled or not run <small>exit status`:                {Runs: []history.Run{complete}, Total: history.Figures{Tasks: 7}, Outcomes: [task.Outcomes]int64{task.Cancelled: 2}},
 	} {
 		require.Contains(t, page(t, r, ""), want)
 	}

@@ -81,7 +81,7 @@ const columns = [
 	[null, "Command", "text", i => brief(D.names[A.command[i]]), () => true],
 	[null, "Key", "least", i => brief(D.names[A.key[i]]), i => A.key[i] > 0],
 	[null, "Where", "least where", placeOf, i => placeOf(i) !== ""],
-	["start", "Start", "n", i => neverRan(i) ? "–" : clock(A.start[i]), () => true],
+	["start", "Start", "n least", i => neverRan(i) ? "–" : clock(A.start[i]), () => true],
 	["took", "Took", "n", i => A.took[i] >= 0 ? span(A.took[i]) : "–", () => true],
 	["waited", "Waited", "n least", i => A.waited[i] >= 0 ? span(A.waited[i]) : "–", i => A.waited[i] >= 0],
 	[null, "Attempt", "n least", i => String(A.attempt[i] || "–"), i => A.attempt[i] > 1],

@@ -30,6 +30,8 @@ func headline(r *history.Report, live string) heading {
 		return heading{"slow", fmt.Sprintf("Did not finish: %s ended%s", tasks(done), in)}
 	case dropped > 0:
 		return heading{"slow", fmt.Sprintf("Not finished: %s of %s cancelled or not run%s", count(dropped), tasks(done), in)}
+	case len(r.Runs) == 1 && r.Runs[0].Stopped != "":
+		return heading{"slow", fmt.Sprintf("Ended early: %s passed", tasks(done))}
 	}
 	return heading{"ok", fmt.Sprintf("Passed: %s%s", tasks(done), in)}
 }
@@ -41,6 +43,10 @@ func exitStatus(r *history.Report) string {
 		return ""
 	}
 	switch run := r.Runs[0]; {
+	case run.Stopped == history.UnknownReason:
+		return "stopped early"
+	case run.Stopped == "--deadline":
+		return "exit status 124, stopped by --deadline"
 	case run.Stopped != "":
 		return "stopped early: " + show(run.Stopped)
 	case !run.Complete:

@@ -32,7 +32,7 @@ func (s *server) do(w http.ResponseWriter, req *http.Request) {
 		writeError(w, status, err)
 		return
 	case r == nil || !r.hasLines(id):
-		writeError(w, http.StatusGone, errors.New("this page is not of a run that is watched: load it again"))
+		writeError(w, http.StatusGone, errors.New("this run is no longer watched: load the page again"))
 		return
 	}
 	h, over := r.describe()

@@ -67,7 +67,7 @@ func (s *server) check(r *http.Request) (rest string, status int, why string) {
 	case !s.isOwn(r.Host):
 		return "", http.StatusForbidden, "crew web is reached as localhost or 127.0.0.1, not as another name"
 	case http.NewCrossOriginProtection().Check(r) != nil:
-		return "", http.StatusForbidden, "no page but those of crew web can change anything"
+		return "", http.StatusForbidden, "only pages of crew web can change anything"
 	}
 	return rest, 0, ""
 }
@@ -136,11 +136,11 @@ func readToken(file string) (string, error) {
 		return "", fmt.Errorf("read the token: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("others can read the token in %s: remove the file, so that a new one is made", file)
+		return "", fmt.Errorf("others can read the token in %s: remove the file to get a new token", file)
 	}
 	token := strings.TrimSpace(string(text))
 	if b, err := tokenText.DecodeString(token); err != nil || len(b) < 16 {
-		return "", fmt.Errorf("%s holds no token: remove it, so that one is made, or name another file", file)
+		return "", fmt.Errorf("%s has no token: remove it to get a new token, or name another file", file)
 	}
 	return token, nil
 }

@@ -222,7 +222,7 @@ func (s *server) showPage(w http.ResponseWriter, req *http.Request) {
 func (s *server) showParts(w http.ResponseWriter, req *http.Request) {
 	r, id, next := s.parsePlace(req)
 	if r == nil || !r.hasLines(id) {
-		http.Error(w, "this page is not of a run that is watched: load it again", http.StatusGone)
+		http.Error(w, "this run is no longer watched: load the page again", http.StatusGone)
 		return
 	}
 	report, _, _ := r.report()
