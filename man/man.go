@@ -213,21 +213,23 @@ func (p *Part) Generic() bool {
 	return strings.Contains("|NAME|SYNOPSIS|DESCRIPTION|FIRST EXAMPLES|OPTIONS|FILES|SEE ALSO|", "|"+p.Title+"|")
 }
 
-// Topics lists the titles that Find finds, by page, in lines of up to width characters.
-func Topics(width int) string {
+// Topics lists the sections of each page, without subsections, and then the words, in lines of up to
+// width characters.
+func Topics(width int, words []string) string {
 	var source strings.Builder
 	for i := range Pages {
 		p := &Pages[i]
 		source.WriteString(".It " + p.String() + "\n")
 		sep := ""
 		for _, part := range p.Parts() {
-			if !part.Generic() {
+			if part.Level == 1 && !part.Generic() {
 				source.WriteString(sep + strings.ReplaceAll(part.Title, " ", `\ `))
 				sep = ",\n"
 			}
 		}
 		source.WriteString("\n")
 	}
+	source.WriteString(".It Common words\n" + strings.ReplaceAll(strings.Join(words, ",\n"), " ", `\ `) + "\n")
 	r := renderer{width: width}
 	r.render(".Bl -tag -width Ds -compact\n" + source.String() + ".El\n")
 	return r.text()

@@ -5,6 +5,7 @@ import (
 	_ "embed" // the index
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,7 +29,7 @@ func (o *Options) takeTopic(words []string) error {
 	case "", "help":
 		o.Print = helpText()
 	case "topics":
-		o.Print = topicsHead + man.Topics(helpWidth())
+		o.Print = topicsHead + man.Topics(helpWidth(), indexWords())
 	default:
 		o.Print = cmp.Or(indexHelp(topic), commandHelp(topic, topic), optionHelp(topic), commandHelp("ctl "+topic, topic), commandHelp("engine "+topic, topic), partHelp(topic))
 	}
@@ -70,6 +71,17 @@ func indexHelp(topic string) string {
 		text += "\nThere is also crew help --" + word + ".\n"
 	}
 	return text
+}
+
+// indexWords returns the first word for each section of the index, in alphabetical order.
+func indexWords() (words []string) {
+	for line := range strings.Lines(index) {
+		_, rest, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		word, _, _ := strings.Cut(rest, ", ")
+		words = append(words, word)
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
 }
 
 // plainWord returns a topic in lower case, with blanks for hyphens and underscores.
