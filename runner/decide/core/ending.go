@@ -45,7 +45,7 @@ const (
 	killing        // running attempts are killed
 )
 
-// end describes the end of the run, as far as it has come.
+// end is the state of the run's ending.
 type end struct {
 	Ending
 	phase          phase
@@ -225,7 +225,7 @@ func (c *Core) sendAct(e *entry, cause error, wait time.Duration) {
 
 // Abort ends the run because of an error of crew itself, or because of EPIPE: stdout has lost its
 // reader. Running attempts may finish, but after EPIPE only if the run was draining already. Once
-// the run is sealed, events reach the sinks no more, so later errors go to Ending.More.
+// the run is sealed, events no longer reach the sinks, so later errors go to Ending.More.
 func (c *Core) Abort(err error) {
 	d := &c.end
 	switch {

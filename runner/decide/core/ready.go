@@ -18,7 +18,7 @@ import (
 // Under a serial policy, a task that makes files is queued first and does all this when its turn
 // comes, since it may read the files of the task before it.
 
-// makers maps the hash of each target to the ID of the task that makes it. It is how two tasks with
+// makers maps the hash of each target to the ID of the task that makes it, so that two tasks with
 // the same target are noticed. A fed run removes the targets of finished tasks.
 type makers map[uint64]uint64
 

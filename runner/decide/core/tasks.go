@@ -151,7 +151,7 @@ func (c *Core) decideEnd(e *entry, r *task.Result) {
 	}
 	if r.Outcome == task.Cancelled {
 		r.Final = r.Final || e.cancelled != nil
-		switch { // name the user or the reason
+		switch { // say by whom or why
 		case e.cancelled != nil && e.cancelled != task.ErrCancelled:
 			r.Err = e.cancelled
 		case c.end.Reason == Requested && c.end.phase >= stopping:
