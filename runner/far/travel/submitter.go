@@ -33,24 +33,24 @@ type sent struct {
 // NewSubmitter returns the Submitter of a run. It fails if a base file cannot be sent; the run must not
 // start then.
 func NewSubmitter(blobs *Blobs, files Files, notice func(string)) (*Submitter, error) {
-	c := &Submitter{blobs: blobs, files: files, notice: notice, sent: map[[sha256.Size]byte]*sent{}}
+	s := &Submitter{blobs: blobs, files: files, notice: notice, sent: map[[sha256.Size]byte]*sent{}}
 	for _, path := range files.Base {
-		f, err := c.put(path)
+		f, err := s.put(path)
 		if err != nil {
 			return nil, fmt.Errorf("send the base file: %w", err)
 		}
 		f.Base = true
-		c.base = append(c.base, f)
+		s.base = append(s.base, f)
 	}
-	return c, nil
+	return s, nil
 }
 
 // Send makes the files that an attempt of t takes available until Release. It returns them, and the
 // paths that the attempt should return in addition to the files that it makes under temporary names. If
 // Send fails, the attempt cannot start.
-func (c *Submitter) Send(t *task.Task) (take []File, back []string, err error) {
-	if c.files.Return != nil {
-		back = c.files.Return(t)
+func (s *Submitter) Send(t *task.Task) (take []File, back []string, err error) {
+	if s.files.Return != nil {
+		back = s.files.Return(t)
 	}
 	for _, path := range back {
 		_, path = splitDot(path)
@@ -68,13 +68,13 @@ func (c *Submitter) Send(t *task.Task) (take []File, back []string, err error) {
 			}
 		}
 	}
-	if take = slices.Clone(c.base); c.files.Transfer == nil {
+	if take = slices.Clone(s.base); s.files.Transfer == nil {
 		return take, back, nil
 	}
-	for _, path := range c.files.Transfer(t) {
-		f, err := c.put(path)
+	for _, path := range s.files.Transfer(t) {
+		f, err := s.put(path)
 		if err != nil {
-			c.Release(take)
+			s.Release(take)
 			return nil, nil, fmt.Errorf("send a file: %w", err)
 		}
 		take = append(take, f)
@@ -83,21 +83,21 @@ func (c *Submitter) Send(t *task.Task) (take []File, back []string, err error) {
 }
 
 // Release gives up the files that Send returned, once the attempt has ended.
-func (c *Submitter) Release(files []File) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (s *Submitter) Release(files []File) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, f := range files {
-		if p := c.sent[f.Sum]; !f.Base {
+		if p := s.sent[f.Sum]; !f.Base {
 			if p.uses--; p.uses == 0 {
-				delete(c.sent, f.Sum)
-				c.blobs.Drop(p.Blob)
+				delete(s.sent, f.Sum)
+				s.blobs.Drop(p.Blob)
 			}
 		}
 	}
 }
 
 // put makes the content of a file available as a blob, unless the same content already is one.
-func (c *Submitter) put(path string) (f File, err error) {
+func (s *Submitter) put(path string) (f File, err error) {
 	dir, path := splitDot(path)
 	if err = checkLocal(path); err != nil {
 		return f, err
@@ -107,17 +107,17 @@ func (c *Submitter) put(path string) (f File, err error) {
 	if err != nil {
 		return f, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.sent[f.Sum]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.sent[f.Sum]
 	if p != nil {
 		in.Close()
 	} else {
 		p = &sent{}
-		if p.Blob, err = c.blobs.Add(in, f.Size); err != nil {
+		if p.Blob, err = s.blobs.Add(in, f.Size); err != nil {
 			return f, err
 		}
-		c.sent[f.Sum] = p
+		s.sent[f.Sum] = p
 	}
 	p.uses++
 	f.Blob = p.Blob
@@ -127,20 +127,20 @@ func (c *Submitter) put(path string) (f File, err error) {
 // Fetch writes the files of Files.Return that an attempt of t returned on a user's worker. f holds the
 // facts of the attempt. If the attempt succeeded, Fetch shows a notice for each missing file. The error
 // is ErrNone if the files are no longer available.
-func (c *Submitter) Fetch(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File) error {
-	if c.files.Return == nil {
+func (s *Submitter) Fetch(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File) error {
+	if s.files.Return == nil {
 		return nil
 	}
-	return c.fetch(ctx, user, t, f, returned, c.files.Return(t), false, destination)
+	return s.fetch(ctx, user, t, f, returned, s.files.Return(t), false, destination)
 }
 
 // FetchMade writes the files that an attempt of t made. The attempt must have succeeded with the facts
 // f. Files that were made under a temporary name get a temporary name here, and all others their final
 // one. See Fetch.
-func (c *Submitter) FetchMade(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File) error {
-	err := c.fetch(ctx, user, t, f, returned, t.Makes.Files(true), true, t.Makes.TempName)
+func (s *Submitter) FetchMade(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File) error {
+	err := s.fetch(ctx, user, t, f, returned, t.Makes.Files(true), true, t.Makes.TempName)
 	if err == nil {
-		err = c.fetch(ctx, user, t, f, returned, t.Makes.Files(false), false, filepath.Clean)
+		err = s.fetch(ctx, user, t, f, returned, t.Makes.Files(false), false, filepath.Clean)
 	}
 	return err
 }
@@ -148,16 +148,16 @@ func (c *Submitter) FetchMade(ctx context.Context, user string, t *task.Task, f 
 // fetch writes the returned files that have one of the paths and whose Made equals made. It writes each
 // to at(path). If made is false, it reports missing files; missing files with temporary names are
 // reported when they are renamed.
-func (c *Submitter) fetch(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File, paths []string, made bool, at func(path string) string) error {
+func (s *Submitter) fetch(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File, paths []string, made bool, at func(path string) string) error {
 	for _, path := range paths {
 		i := slices.IndexFunc(returned, func(r File) bool { return r.Path == path && r.Made == made })
 		if i < 0 {
 			if !made && f.Outcome == task.OK {
-				c.notice(fmt.Sprintf("task %d left no file %s on %s: nothing to return", t.ID, task.Printable(path), f.Host))
+				s.notice(fmt.Sprintf("task %d left no file %s on %s: nothing to return", t.ID, task.Printable(path), f.Host))
 			}
 			continue
 		}
-		if err := c.blobs.fetch(ctx, user, returned[i], "", at(path)); err != nil {
+		if err := s.blobs.fetch(ctx, user, returned[i], "", at(path)); err != nil {
 			return fmt.Errorf("return %s of task %d from %s: %w", task.Printable(path), t.ID, f.Host, err)
 		}
 	}

@@ -66,60 +66,60 @@ type Trip struct {
 	Cleanup bool     // remove the fetched and the returned files when it has ended
 }
 
-// temp returns the temporary name of a path of a.Makes.
-func (a *Trip) temp(path string) string { return (&task.Making{Temp: a.Temp}).TempName(path) }
+// temp returns the temporary name of a path of trip.Makes.
+func (trip *Trip) temp(path string) string { return (&task.Making{Temp: trip.Temp}).TempName(path) }
 
 // Fetch fetches the files of an attempt to the working directory of its task, or to their absolute
 // paths. If the same file is already there, it is not fetched, and Release does not remove it. Fetch
 // also makes the directories of the files that the attempt makes. The caller must call Release once the
 // attempt has ended, even if Fetch fails.
-func (p *Worker) Fetch(ctx context.Context, run string, a *Trip) error {
-	dir, cleanupRun := cmp.Or(a.Dir, p.dir), ""
-	if a.Cleanup {
+func (w *Worker) Fetch(ctx context.Context, run string, trip *Trip) error {
+	dir, cleanupRun := cmp.Or(trip.Dir, w.dir), ""
+	if trip.Cleanup {
 		cleanupRun = run
 	}
-	held := make([]*placed, len(a.Take))
-	for i, f := range a.Take {
+	tracked := make([]*placed, len(trip.Take))
+	for i, f := range trip.Take {
 		run := ""
 		if f.Base {
 			run = cleanupRun
 		}
-		held[i] = p.track(dir, f.Path, run, true)
+		tracked[i] = w.track(dir, f.Path, run, true)
 	}
 	if _, err := os.Stat(dir); dir != "" && errors.Is(err, fs.ErrNotExist) { // if dir is not a directory, the task reports that
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return err
 		}
-		if whole, err := filepath.Abs(dir); err == nil {
-			p.track("", whole, cleanupRun, false)
+		if abs, err := filepath.Abs(dir); err == nil {
+			w.track("", abs, cleanupRun, false)
 		}
 	}
-	for i, f := range a.Take {
-		if err := p.place(ctx, a.User, held[i], f); err != nil {
+	for i, f := range trip.Take {
+		if err := w.place(ctx, trip.User, tracked[i], f); err != nil {
 			return fmt.Errorf("fetch %s: %w", f.Path, err)
 		}
 	}
-	for _, path := range a.Makes {
+	for _, path := range trip.Makes {
 		root, _, err := openParent(dir, path)
 		if err != nil {
 			return fmt.Errorf("make the directory of %s: %w", path, err)
 		}
 		root.Close()
-		p.track(dir, filepath.Dir(path), cleanupRun, false) // not removed right away: other attempts may be about to use it
+		w.track(dir, filepath.Dir(path), cleanupRun, false) // not removed right away: other attempts may be about to use it
 	}
 	return nil
 }
 
 // track records that an attempt needs a file, or that a directory may have been made for one. If run is
 // not "", the file or directory is removed at the end of that run.
-func (p *Worker) track(dir, path, run string, file bool) *placed {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (w *Worker) track(dir, path, run string, file bool) *placed {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	key := resolve(dir, path)
-	h := p.files[key]
+	h := w.files[key]
 	if h == nil {
 		h = &placed{dir: dir, path: path, created: !file}
-		p.files[key] = h
+		w.files[key] = h
 	}
 	if h.run = cmp.Or(run, h.run); file {
 		h.uses++
@@ -128,7 +128,7 @@ func (p *Worker) track(dir, path, run string, file bool) *placed {
 }
 
 // place fetches a file unless the same file is already there.
-func (p *Worker) place(ctx context.Context, user string, h *placed, f File) error {
+func (w *Worker) place(ctx context.Context, user string, h *placed, f File) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	info, err := os.Lstat(resolve(h.dir, h.path))
@@ -142,7 +142,7 @@ func (p *Worker) place(ctx context.Context, user string, h *placed, f File) erro
 		in.Close()
 	}
 	if existing.Mode != f.Mode || existing.Sum != f.Sum {
-		if err := p.blobs.fetch(ctx, user, f, h.dir, h.path); err != nil {
+		if err := w.blobs.fetch(ctx, user, f, h.dir, h.path); err != nil {
 			return err
 		}
 		h.created = true
@@ -157,28 +157,28 @@ func (p *Worker) place(ctx context.Context, user string, h *placed, f File) erro
 // Collect copies the files that an attempt should return to blobs and, if made is set, the files that
 // it made. It leaves out files that are missing or cannot be read. But if a made file exists and cannot
 // be read, Collect fails with a *fs.PathError. After an error no blobs remain.
-func (p *Worker) Collect(a *Trip, made bool) (list []File, err error) {
-	paths := a.Return
+func (w *Worker) Collect(trip *Trip, made bool) (list []File, err error) {
+	paths := trip.Return
 	if made {
-		paths = slices.Concat(paths, a.Makes)
+		paths = slices.Concat(paths, trip.Makes)
 	}
 	for i, path := range paths {
-		f := File{Path: path, Made: i >= len(a.Return)}
+		f := File{Path: path, Made: i >= len(trip.Return)}
 		at := path
 		if f.Made {
-			at = a.temp(path)
+			at = trip.temp(path)
 		}
-		err := p.copy(cmp.Or(a.Dir, p.dir), at, &f)
-		e, here := errors.AsType[*fs.PathError](err)
+		err := w.copy(cmp.Or(trip.Dir, w.dir), at, &f)
+		e, isPathError := errors.AsType[*fs.PathError](err)
 		switch {
 		case err == nil:
 			list = append(list, f)
-		case here && !(f.Made && !errors.Is(err, fs.ErrNotExist)): // leave it out
+		case isPathError && !(f.Made && !errors.Is(err, fs.ErrNotExist)): // leave it out
 		default:
 			for _, f := range list {
-				p.blobs.Drop(f.Blob)
+				w.blobs.Drop(f.Blob)
 			}
-			if here {
+			if isPathError {
 				return nil, &fs.PathError{Op: "return", Path: path, Err: e.Err}
 			}
 			return nil, fmt.Errorf("return %s: %w", path, err)
@@ -188,73 +188,73 @@ func (p *Worker) Collect(a *Trip, made bool) (list []File, err error) {
 }
 
 // copy copies a file to a blob. A copy is needed because the next task may change the file.
-func (p *Worker) copy(dir, path string, f *File) error {
-	content := p.store.Buffer()
+func (w *Worker) copy(dir, path string, f *File) error {
+	content := w.store.Buffer()
 	defer content.Close()
 	in, err := f.read(dir, path, content)
 	if err == nil {
 		in.Close()
-		f.Blob, err = p.blobs.Add(content.Hold(), f.Size)
+		f.Blob, err = w.blobs.Add(content.Hold(), f.Size)
 	}
 	return err
 }
 
 // Release must be called when an attempt has ended. It removes the files that the attempt made under
-// temporary names. If a.Cleanup is set, it also removes the files that the attempt returned, and the
+// temporary names. If trip.Cleanup is set, it also removes the files that the attempt returned, and the
 // fetched files that no other attempt needs.
-func (p *Worker) Release(a *Trip) {
-	dir := cmp.Or(a.Dir, p.dir)
-	for _, path := range a.Makes {
-		if in, _, err := openParent(dir, a.temp(path)); err == nil { // otherwise the path leads out of dir
-			target.Remove(resolve(dir, a.temp(path)))
+func (w *Worker) Release(trip *Trip) {
+	dir := cmp.Or(trip.Dir, w.dir)
+	for _, path := range trip.Makes {
+		if in, _, err := openParent(dir, trip.temp(path)); err == nil { // otherwise the path leads out of dir
+			target.Remove(resolve(dir, trip.temp(path)))
 			in.Close()
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, f := range a.Take {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range trip.Take {
 		key := resolve(dir, f.Path)
-		h := p.files[key]
-		if h.uses--; h.uses == 0 && a.Cleanup && !f.Base {
-			p.removeLocked(key, h)
+		h := w.files[key]
+		if h.uses--; h.uses == 0 && trip.Cleanup && !f.Base {
+			w.removeLocked(key, h)
 		}
 	}
-	if a.Cleanup {
-		for _, path := range a.Return {
-			p.removeFileLocked(dir, path)
+	if trip.Cleanup {
+		for _, path := range trip.Return {
+			w.removeFileLocked(dir, path)
 		}
 	}
-	if len(p.files) > maxKnown {
-		maps.DeleteFunc(p.files, func(_ string, h *placed) bool { return h.uses == 0 && h.run == "" })
+	if len(w.files) > maxKnown {
+		maps.DeleteFunc(w.files, func(_ string, h *placed) bool { return h.uses == 0 && h.run == "" })
 	}
 }
 
 // removeLocked removes a file that no attempt needs. If the file still exists then, it is tried again
 // when the worker ends. The caller must hold mu.
-func (p *Worker) removeLocked(key string, h *placed) {
+func (w *Worker) removeLocked(key string, h *placed) {
 	if h.created {
-		p.removeFileLocked(h.dir, h.path)
+		w.removeFileLocked(h.dir, h.path)
 	}
 	if _, err := os.Lstat(key); err != nil || !h.created {
-		delete(p.files, key)
+		delete(w.files, key)
 	}
 }
 
 // CleanUp removes the base files of a run whose attempts clean up, and the empty directories that were
 // made for it. If run is "", it does so for all runs.
-func (p *Worker) CleanUp(run string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, key := range slices.Backward(slices.Sorted(maps.Keys(p.files))) { // files before the directories that hold them
-		if h := p.files[key]; h.run != "" && (run == "" || run == h.run) && h.uses == 0 {
-			p.removeLocked(key, h)
+func (w *Worker) CleanUp(run string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range slices.Backward(slices.Sorted(maps.Keys(w.files))) { // files before the directories that hold them
+		if h := w.files[key]; h.run != "" && (run == "" || run == h.run) && h.uses == 0 {
+			w.removeLocked(key, h)
 		}
 	}
 }
 
 // removeFileLocked removes a file or an empty directory, and then the directories between it and dir
 // that have become empty. The caller must hold mu.
-func (p *Worker) removeFileLocked(dir, path string) {
+func (w *Worker) removeFileLocked(dir, path string) {
 	if filepath.IsAbs(path) {
 		_ = os.Remove(path)
 		return
@@ -266,7 +266,7 @@ func (p *Worker) removeFileLocked(dir, path string) {
 	defer root.Close()
 	for name := filepath.Clean(path); name != "." && root.Remove(name) == nil; {
 		name = filepath.Dir(name)
-		if p.files[resolve(dir, name)] != nil {
+		if w.files[resolve(dir, name)] != nil {
 			return
 		}
 	}
