@@ -46,8 +46,8 @@ type Rate struct {
 // MaxPriority is the highest priority of a task, and -MaxPriority the lowest.
 const MaxPriority = 1000
 
-// Variables are the environment variables that crew sets for each attempt, in addition to those of
-// named limits.
+// Variables are the environment variables that crew sets for each attempt, in addition to the
+// variables of named limits.
 var Variables = [...]string{
 	"CREW_SEQ", "CREW_WORKER", "CREW_ATTEMPT", "CREW_KEY", "CREW_PID", "CREW_HOST", "PARALLEL_SEQ", "PARALLEL_JOBSLOT",
 }
@@ -55,8 +55,8 @@ var Variables = [...]string{
 // CapVariable returns the name of the variable with the units of a Cap.
 func CapVariable(name string) string { return "CREW_" + strings.ToUpper(name) }
 
-// Devices is the Cap whose units are graphics processors. DevicesVariable is the variable that tells
-// programs with CUDA which of them to use.
+// Devices is the Cap of graphics processors. DevicesVariable is the variable that tells programs with
+// CUDA which processors to use.
 const (
 	Devices         = "gpu"
 	DevicesVariable = "CUDA_VISIBLE_DEVICES"
@@ -126,8 +126,8 @@ func CheckNeeds(caps []Cap, needs []Need, hosts bool) error {
 	return nil
 }
 
-// Holding is units in the form that they have in JSON: an array with a string for each name, such as
-// "gpu:0,1". A journal, whose lines hold no nested objects, can contain them.
+// Holding is units in their JSON form: an array with a string for each name, for instance "gpu:0,1".
+// It fits into a journal, which cannot hold nested objects.
 type Holding []Units
 
 // MarshalJSON implements json.Marshaler.

@@ -5,7 +5,7 @@ import "time"
 // Clock is the run's time. It is stopped while the run is suspended, so no deadline passes while
 // nothing can run. The zero Clock is running.
 type Clock struct {
-	Lost  time.Duration // total time for which it was stopped
+	Lost  time.Duration // total time that it was stopped
 	since time.Time     // when it was stopped; zero if it is running
 }
 

@@ -5,7 +5,7 @@ import "errors"
 // Op names the operation that a Command asks for.
 type Op uint8
 
-// The operations. A table in package core says which are allowed in which state of a run.
+// The operations. A table in package core lists the operations that each state of a run allows.
 const (
 	Drain       Op = iota + 1 // start nothing more; running attempts may finish
 	StopReading               // read nothing more, and run all tasks that were read
@@ -20,7 +20,7 @@ const (
 	Resume                    // undo Pause
 	Suspend                   // stop the run's clock and start nothing until Continue
 	Continue                  // undo Suspend
-	Add                       // admit Tasks, whose IDs ascend and come from this run or an earlier one; if N is 0, only if there is room; IDs up to N count as used
+	Add                       // admit Tasks, with ascending IDs from this run or an earlier one; if N is 0, only if there is room; IDs up to N count as used
 	Cancel                    // end the named tasks
 	Retry                     // start the next attempt of the tasks IDs now, or run failed ones again
 	Look                      // reply with a Snapshot
@@ -48,7 +48,7 @@ type Command struct {
 
 	Succeeded [][2]uint64 // for Add: ranges of tasks that succeeded in earlier runs, both ends included
 
-	Err    error // for Fail: why; for Cancel, Drain and Stop: by whom, as in "cancelled by ann on web1", or nil
+	Err    error // for Fail: why; for Cancel, Drain and Stop: as in "cancelled by ann on web1", or nil
 	Signal int   // the signal that caused the command, or 0
 }
 
@@ -56,7 +56,7 @@ type Command struct {
 type Reply struct {
 	Err      error     // why the command was not carried out, or only in part; nil if it was
 	Slots    []int     // for Join: the new slots' IDs
-	IDs      []uint64  // the tasks for which the command was carried out; for Retry, new IDs of failed tasks
+	IDs      []uint64  // the tasks concerned; for Retry, new IDs of failed tasks
 	Tasks    []*Task   // for Hold, Release and Move: the changed tasks; for Retry: the new ones, which a fed run must still Add
 	Snapshot *Snapshot // for Look
 	Wheres   []Where   // for Explain: one for each ID

@@ -54,8 +54,8 @@ func (p Protocol) End(b []byte, attempt int, units Holding, m *Making) []byte {
 type Life struct {
 	Ready   string        // matches the line on stdout that reports that the worker is ready; "" for none
 	Start   time.Duration // limit for that line to come; 0 for no limit
-	Records int           // records after which the worker is replaced; 0 for no limit
-	Age     time.Duration // age at which the worker is replaced; 0 for no limit
+	Records int           // most records before the worker is replaced; 0 for no limit
+	Age     time.Duration // greatest age before the worker is replaced; 0 for no limit
 }
 
 // Swap exchanges attempts between a worker of an Executor and its slot: the worker reports the results
@@ -81,7 +81,7 @@ type Block struct {
 
 	Name     string   // of the file or stream
 	File     *os.File // read by offset; nil if Text is all
-	Off, Len int64    // where the block begins, without Head, and how much of File belongs to it; Len is 0 without File
+	Off, Len int64    // offset of the block, without Head, and its length in File; Len is 0 without File
 
 	// Free is called once the task is finished, so that Text can be used for another block. It must
 	// not block. It may be nil.

@@ -36,9 +36,9 @@ type Event struct {
 	Host    string  // of the slot; empty for this machine
 	Units   []Units // units that the attempt holds
 	Attempt int
-	// Retries is the number of the retry in this run. It is 0 for a first attempt, and for one that
-	// replaces an attempt that was lost, ended for memory or had not begun. For Retried it is how many
-	// attempts of this run came before.
+	// Retries is the number of the retry in this run. It is 0 for a first attempt, and for the
+	// replacement of an attempt that was lost, ended for memory or had not begun. For Retried it is
+	// the number of earlier attempts in this run.
 	Retries  int
 	Wait     time.Duration
 	Took     time.Duration // how long the attempt ran, without the time the run was suspended

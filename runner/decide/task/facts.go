@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Facts describes an attempt, and the task whose latest attempt it is, in the form used by --json, the
+// Facts describes an attempt, or a task by its latest attempt, in the form used by --json, the
 // journal, crew ctl and the messages of package engine. Each fact that is not zero is a member of an
 // object. A missing fact is unknown, is 0, or does not apply.
 type Facts struct {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Making says which files a task makes, and from what. The check sets its last fields before the task
-// is queued, and attempts set them before they start. Sinks and recorders may read them once an
-// attempt has started or the check has ended the task.
+// Making lists the files that a task makes, and the files that it makes them from. The check sets the
+// last fields before the task is queued, and attempts set them before they start. Sinks and recorders
+// may read them once an attempt has started or the check has ended the task.
 type Making struct {
 	Targets []Target
 	Reads   []string // the files to make the targets from; like these, relative to the task's directory

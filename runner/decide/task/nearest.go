@@ -6,7 +6,7 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// Nearest returns the one of names that is most similar to name, or "" if none is similar. It ignores
+// Nearest returns the name in names that is most similar to name, or "" if none is similar. It ignores
 // case.
 func Nearest(name string, names []string) (best string) {
 	least := 0.85 // 1 is the similarity of equal names

@@ -79,7 +79,7 @@ const (
 	Killed
 )
 
-// KillAgain is the interval at which a kill is repeated.
+// KillAgain is the pause before a kill is repeated.
 const KillAgain = time.Second
 
 // Step advances to Asked or, with kill, to Killed. It returns how long to wait before the next Step

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// ErrTimeout is the cause with which an attempt's context ends at its timeout.
+// ErrTimeout is the cause of an attempt's context at the attempt's timeout.
 var ErrTimeout = errors.New("timed out")
 
-// Silent is the cause with which an attempt's context ends after the attempt has written nothing for
-// that time. It is also the Err of the result.
+// Silent is the cause of an attempt's context once the attempt has written nothing for that time. It
+// is also the Err of the result.
 type Silent time.Duration
 
 // Error implements error.
 func (s Silent) Error() string { return "silent for " + time.Duration(s).String() }
 
-// ErrCancelled is the cause with which an attempt's context ends because a command cancels its task,
-// unless the command says by whom.
+// ErrCancelled is the cause of an attempt's context if a command cancels its task. A command can also
+// bring another cause that says more.
 var ErrCancelled = errors.New("cancelled")
 
-// ErrMemory is the cause with which an attempt's context ends because too little memory is left.
+// ErrMemory is the cause of an attempt's context if too little memory is left.
 var ErrMemory = errors.New("too little memory was left")
 
 // ErrOutOfMemory is the Err of the result of a process that the kernel has probably killed for lack of

@@ -16,7 +16,7 @@ type Snapshot struct {
 	Stats    Stats      `json:"-"`
 	Slots    []Slot     `json:"workers"`            // by ID
 	Tasks    []Where    `json:"tasks"`              // running tasks, by slot and task
-	Waiting  []Blocking `json:"waits"`              // waiting tasks by what they wait for, the largest group first
+	Waiting  []Blocking `json:"waits"`              // waiting tasks by cause, the largest group first
 	Blocking *Blocking  `json:"blocking,omitempty"` // why nothing starts; nil if something can start or nothing is left
 	Queued   int        `json:"queued"`             // tasks read ahead that wait for a slot or their key
 	Buffer   int        `json:"buffer"`             // how many tasks may be read ahead
@@ -36,7 +36,7 @@ type Live interface {
 // State is how far a run has come.
 type State uint8
 
-// The states of a run, in the order in which it goes through them. A run goes back
+// The states of a run, in order. A run goes back
 // from Paused only.
 const (
 	StateRunning   State = iota

@@ -44,8 +44,7 @@ type Task struct {
 
 	// Protocol is how a persistent worker with this command reads the task; NoProtocol means a process
 	// of its own. Next to the flags, it keeps the size of Task within 352 bytes: the next allocation
-	// size is 384, with which crew itself takes 1.04 times as long for a record of a persistent
-	// worker.
+	// size, 384, makes crew itself take 1.04 times as long for a record of a persistent worker.
 	Protocol Protocol
 
 	Failures int32 // how many of Attempts used up a retry
@@ -340,7 +339,7 @@ type Slot struct {
 	Host   string   `json:"host,omitempty"`   // empty for this machine
 	Cap    int      `json:"places,omitempty"` // attempts at once; less than 1 counts as 1
 	Labels []string `json:"-"`                // of the host; topics with these names run only there
-	Offers *Offers  `json:"-"`                // of the host, whose slots share the pointer; nil for none
+	Offers *Offers  `json:"-"`                // of the host; all slots of a host share the pointer; nil for none
 }
 
 // Attempt is one run of a task's command.

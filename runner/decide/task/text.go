@@ -78,9 +78,9 @@ func (t *Task) redirection(quote func(string) string) string {
 	return " > " + quote(t.Makes.Targets[len(t.Makes.Targets)-1].Path)
 }
 
-// redirectable returns Words in a form to which a redirection of the whole output can be appended: a
-// script that may be more than a command or a pipeline, or has a redirection, is passed to the shell
-// as a word.
+// redirectable returns Words in a form that a redirection of the whole output can follow: a script
+// that may be more than a command or a pipeline, or has a redirection, is passed to the shell as a
+// word.
 func (t *Task) redirectable(argv []string) string {
 	script := t.Words(argv)
 	if t.Shell && t.redirection(Quote) != "" &&
@@ -110,7 +110,7 @@ func words(argv []string, quote func(string) string) string {
 	return strings.Join(words, " ")
 }
 
-// Label returns a text by which people recognize the task, as a part of a line, shortened to max bytes
+// Label returns a text that identifies the task to people, as a part of a line, shortened to max bytes
 // and an ellipsis: its records, the position of its block or, with -n0, its number. For a task with a
 // JSON object, or without records, it is the command.
 func (t *Task) Label(max int) string {

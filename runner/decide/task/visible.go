@@ -73,7 +73,7 @@ func IsHidden(s string) bool { return strings.Contains(s, "\t") || Printable(s) 
 func hasHidden(columns []string) bool { return slices.ContainsFunc(columns, IsHidden) }
 
 const (
-	tailBytes = 4 << 10 // end of an output in which the last lines are searched
+	tailBytes = 4 << 10 // the last lines are searched in this much of an output
 	tailWidth = 160     // most bytes of a shown line
 )
 
@@ -107,7 +107,7 @@ func LastLines(tail []byte, n int) []string {
 }
 
 // escapes matches the control sequences of ECMA-48 that colour text or move the cursor, and the
-// selection of a character set, with which the reset sequence of some terminals begins.
+// selection of a character set, which begins the reset sequence of some terminals.
 var escapes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\x1b(?:\[[ -?]*[@-~]|\((?s:.))`) })
 
 // Uncoloured returns text without escape sequences.

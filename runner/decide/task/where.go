@@ -26,7 +26,7 @@ type EndedTask struct {
 	Record  Bytes    `json:"record,omitempty"` // identifies the task if the command does not
 	Apart   Bytes    `json:"apart,omitempty"`  // Task.LabelApart, unless the task has a tag
 	Note    Bytes    `json:"note,omitempty"`   // Terms.Note
-	Argv    []string `json:"-"`                // the command as it was run; nil means that of Task.ArgvOn
+	Argv    []string `json:"-"`                // the command as it was run; nil means Task.ArgvOn
 	Outputs [2]Live  `json:"-"`                // stdout and stderr; nil for none
 	Cut     [2]int64 `json:"-"`                // bytes cut from the beginning of each output
 	Kept    bool     `json:"-"`                // outputs are kept, so nil Outputs were empty
@@ -70,8 +70,8 @@ func (f *Facts) Describe(t *Task, argv []string) {
 	f.Task, f.Key, f.Command = t.ID, Bytes(t.Key), Bytes(t.ShortCommandLine(argv, maxCommand))
 }
 
-// Shown returns the text by which people know the task: its tag or label, otherwise its command. record
-// is set if the command does not identify the task.
+// Shown returns the text that identifies the task to people: its tag or label, otherwise its command.
+// record is set if the command does not identify the task.
 func (w *Where) Shown() (shown, record string) {
 	if only := cmp.Or(w.Tag, w.Apart); only != "" {
 		return string(only), ""
