@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	mostPoints = 1000                   // of a curve
-	leastWidth = 100 * time.Millisecond // of a period
-	latest     = 1 << 62                // time, in nanoseconds since 1970; curves leave out later ones, and those before 1970
+	mostPoints = 1000        // of a curve
+	leastWidth = time.Second // of a period
+	latest     = 1 << 62     // time, in nanoseconds since 1970; curves leave out later ones, and those before 1970
 )
 
 // Curves are figures over time, in periods of equal length. The first one begins at Start.
@@ -21,17 +21,7 @@ type Curves struct {
 // Point has the figures of one period.
 type Point struct {
 	Ended, Failed    int64   // tasks, by their last result
-	Running, Waiting float64 // attempts and tasks, averaged over the period; see Curves.Waits
-}
-
-// Waits reports whether the sources say when tasks begin to wait.
-func (c Curves) Waits() bool {
-	for _, p := range c.Points {
-		if p.Waiting > 0 {
-			return true
-		}
-	}
-	return false
+	Running, Waiting float64 // attempts and tasks, averaged over the part of the period that the runs cover
 }
 
 // curves accumulates Curves. If the time grows beyond mostPoints periods, pairs of periods are merged.
@@ -135,29 +125,32 @@ func (c curves) clone() curves {
 	return c
 }
 
-// report returns the curves. It changes c.
-func (c *curves) report() (out Curves) {
+// report returns the curves of runs that cover a time. It changes c.
+func (c *curves) report(begin, end int64) (out Curves) {
 	if c.points == nil {
 		return out
 	}
 	out = Curves{Start: time.Unix(0, c.first*c.width), Width: time.Duration(c.width), Points: make([]Point, c.last-c.first+1)}
 	for i, p := range c.points {
-		p.Running, p.Waiting = p.Running/float64(c.width), p.Waiting/float64(c.width)
+		covered := float64(max(1, min(end, (i+1)*c.width)-max(begin, i*c.width)))
+		p.Running, p.Waiting = p.Running/covered, p.Waiting/covered
 		out.Points[i-c.first] = *p
 	}
 	return out
 }
 
-// curvesNow returns the curves until the last line, with the attempts that still run.
-func (f *Fold) curvesNow() Curves {
+// Curves returns the curves until the latest line, with the attempts that still run.
+func (f *Fold) Curves() Curves {
 	c := f.curves.clone()
 	for _, o := range f.open {
 		if a := o.current; a != nil {
 			c.ran(a.Start, f.until(a))
 		}
 	}
+	begin, end := int64(0), int64(0)
 	if len(f.runs) > 0 {
-		c.flush(f.runs[len(f.runs)-1].End.UnixNano())
+		begin, end = f.runs[0].Start.UnixNano(), f.runs[len(f.runs)-1].End.UnixNano()
 	}
-	return c.report()
+	c.flush(end)
+	return c.report(begin, end)
 }

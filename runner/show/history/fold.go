@@ -363,7 +363,7 @@ func (f *Fold) Report() *Report {
 	out.Failed, out.Flaky = f.failed.report(place), f.flaky.report(place)
 	out.Slowest = List{List: slices.Clone(f.slowest), More: f.total.ran - int64(len(f.slowest))}
 	moveToRuns(out.Slowest.List, place)
-	out.Blocked, out.Curves = f.blocks(place), f.curvesNow()
+	out.Blocked, out.Curves = f.blocks(place), f.Curves()
 	f.addAttempts(out, place)
 	return out
 }

@@ -154,7 +154,7 @@ const line = l => {
 	L.changed = true;
 };
 
-// freshen fetches the parts that the server renders: the failures with their output, and the tables.
+// freshen fetches the parts that the server renders: failures, charts and tables.
 const freshen = async () => {
 	const began = performance.now();
 	[L.dirty, L.fresh] = [false, Infinity];
@@ -169,7 +169,7 @@ const freshen = async () => {
 // replaceParts replaces the parts and keeps open what the user has opened. A part with the focus is not
 // replaced until the focus leaves it.
 const replaceParts = parts => {
-	for (const id of ["p-failed", "p-tables"]) {
+	for (const id of ["p-failed", "p-curves", "p-tables"]) {
 		const old = $(id), part = parts.getElementById(id);
 		if (!part || old.innerHTML === part.innerHTML) continue;
 		if (old.contains(document.activeElement)) {

@@ -96,7 +96,7 @@ func Page(w io.Writer, r *history.Report, live string) error {
 	return pages.ExecuteTemplate(w, "page.html", c)
 }
 
-// Parts writes the parts of a live page that the server renders: the failures and the tables. The page
+// Parts writes the parts of a live page that the server renders: failures, charts and tables. The page
 // asks for them while the run goes on.
 func Parts(w io.Writer, r *history.Report, live string) error {
 	return pages.ExecuteTemplate(w, "parts", newContent(r, live))

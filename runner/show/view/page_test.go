@@ -43,7 +43,7 @@ func unpacked(t *testing.T, html string) string {
 	require.NoError(t, err)
 	html = regexp.MustCompile(`(?s)<(style|script).*?</(style|script)>`).ReplaceAllString(html, "")
 	html = regexp.MustCompile(`</?[a-z0-9]+[^>]*>`).ReplaceAllStringFunc(html, func(tag string) string {
-		if regexp.MustCompile(`^<(rect|path|line|polyline|circle)`).MatchString(tag) {
+		if regexp.MustCompile(`^<(rect|path|line|polyline|polygon|circle)`).MatchString(tag) {
 			return tag
 		}
 		return "\n"

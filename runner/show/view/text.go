@@ -18,7 +18,7 @@ var funcs = template.FuncMap{
 	"show": show, "brief": func(s any) string { return visible(fmt.Sprint(s), 200) }, "lines": lines, "span": span, "took": func(s task.Seconds) string { return span(time.Duration(s)) }, "count": count, "share": share, "size": task.Size, "moment": task.Moment, "zone": zone,
 	"groups": func(title, name string, g history.Groups) any { return groups{title, name, g} },
 	"kind":   kind, "outcomes": outcomes, "histogram": histogram, "leavesOut": isIncomplete, "unknown": unknownOutputs, "known": func(output []byte) bool { return output != nil }, "verdict": verdict,
-	"headline": headline, "isEmpty": func(c content) bool { return len(c.Attempts.List) == 0 && c.Total.Tasks == 0 && c.Live == "" }, "exitStatus": exitStatus, "failures": failures, "trends": trends, "about": describe, "sparks": sparks, "runFigures": runFigures, "lastRuns": lastRuns, "place": place, "ran": ran,
+	"headline": headline, "isEmpty": func(c content) bool { return len(c.Attempts.List) == 0 && c.Total.Tasks == 0 && c.Live == "" }, "exitStatus": exitStatus, "failures": failures, "trends": trends, "overTime": overTime, "about": describe, "sparks": sparks, "runFigures": runFigures, "lastRuns": lastRuns, "place": place, "ran": ran,
 	"cpu": func(f history.Figures) string { return span(f.User + f.System) }, "hosts": hosts, "percent": percent, "work": parallelism,
 }
 
