@@ -24,7 +24,7 @@ type Keeper struct {
 }
 
 // counts holds how many tokens crew has taken, and how many were returned.
-type counts struct{ taken, given atomic.Uint32 }
+type counts struct{ taken, returned atomic.Uint32 }
 
 // maxTokens is the most tokens that can exist at once: the capacity of a pipe.
 const maxTokens = 64 << 10
@@ -37,7 +37,7 @@ func (k *Keeper) share(memory []byte) {
 	k.counts, k.tokens = (*counts)(unsafe.Pointer(&memory[0])), memory[unsafe.Sizeof(counts{}):]
 }
 
-// NewKeeper returns the Keeper of the guardian, given the results of Tokens.KeeperArgs in crew.
+// NewKeeper returns the Keeper of the guardian, returned the results of Tokens.KeeperArgs in crew.
 func NewKeeper(fds []int, dir string) *Keeper {
 	k := &Keeper{w: fds[1], dir: dir}
 	if memory, err := kernel.OpenShared(fds[0]); err == nil { // fails if there are no tokens of another program
@@ -52,7 +52,7 @@ func (k *Keeper) at(n uint32) []byte { return k.tokens[n%maxTokens:][:1] }
 // take takes a token from a pipe or FIFO. It returns false if there is none.
 func (k *Keeper) take(r int) bool {
 	n := k.taken.Load()
-	if n-k.given.Load() == maxTokens || !read(r, k.at(n)) {
+	if n-k.returned.Load() == maxTokens || !read(r, k.at(n)) {
 		return false
 	}
 	k.taken.Add(1)
@@ -61,13 +61,13 @@ func (k *Keeper) take(r int) bool {
 
 // ReturnOne returns a token, as crew requests, and reports whether there was one.
 func (k *Keeper) ReturnOne() bool {
-	n := k.given.Load()
+	n := k.returned.Load()
 	if int32(k.taken.Load()-n) <= 0 && k.at(n)[0] == 0 { // crew may have been killed after it took a token and before it counted it
 		return false
 	}
 	write(k.w, k.at(n))
 	k.at(n)[0] = 0
-	k.given.Add(1)
+	k.returned.Add(1)
 	return true
 }
 

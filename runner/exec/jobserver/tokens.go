@@ -312,7 +312,7 @@ func (t *Tokens) Settle(guarded bool) {
 		return
 	}
 	t.returnLocked(t.held)
-	left := func() bool { return t.keeper.given.Load() != t.keeper.taken.Load() }
+	left := func() bool { return t.keeper.returned.Load() != t.keeper.taken.Load() }
 	for pause := 50 * time.Microsecond; guarded && left() && pause < settleTimeout; pause *= 2 {
 		time.Sleep(pause)
 	}

@@ -25,7 +25,7 @@ func Notify(to chan<- syscall.Signal, sigs ...syscall.Signal) error {
 	if raw.Pipe == 0 {
 		var ends [2]int
 		if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK); err != nil {
-			return fmt.Errorf("take signals: %w", err)
+			return fmt.Errorf("catch signals: %w", err)
 		}
 		raw.Pipe = int32(ends[1])
 		go deliver(os.NewFile(uintptr(ends[0]), "signals"))

@@ -34,7 +34,7 @@ func (f *Files) stale(t *task.Task) string {
 		case why != "":
 			return why
 		case m.Known == task.KnownMade && now.ctime < m.Made.Since:
-			return now.name + " is as it was before it was last made"
+			return now.name + " is older than when it was last made"
 		}
 		since = min(since, now.ctime)
 		if i == 0 || now.mtime.Before(oldest.mtime) {
