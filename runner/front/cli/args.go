@@ -33,7 +33,7 @@ func (c *command) split(args []string) (line, error) {
 			l.operands = append(l.operands, next...)
 			return l, nil
 		case c.takesRunOptions() && fixDashes(arg) != "":
-			return line{}, &UsageError{arg + " begins with a dash that is no hyphen", "write " + fixDashes(arg)}
+			return line{}, &UsageError{arg + " begins with a dash that is not a hyphen", "write " + fixDashes(arg)}
 		case len(arg) < 2 || arg[0] != '-', c.operands == takesSize && isNumber(arg[1:]), c.operands == takesTopic:
 			if !c.optionsAnywhere() {
 				l.operands = args
@@ -60,7 +60,7 @@ func (c *command) split(args []string) (line, error) {
 // checkHeader refuses the value that --header takes in GNU parallel.
 func (l *line) checkHeader() error {
 	if n := len(l.uses); n > 0 && l.uses[n-1].opt.name == "header" && l.operands[0] == ":" {
-		return &UsageError{"--header takes no value", "drop the : behind it"}
+		return &UsageError{"--header takes no value", "drop the : after it"}
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (o *Options) refusals() (all []UsageError) {
 	}
 	for i := range o.uses {
 		if u := &o.uses[i]; !o.command.takes(u.opt) {
-			refuse(u, u, u.String()+" is no option of "+strings.TrimSuffix("crew "+o.Do, " "+DoRun), o.command.hintInstead(u.opt))
+			refuse(u, u, u.String()+" is not an option of "+strings.TrimSuffix("crew "+o.Do, " "+DoRun), o.command.hintInstead(u.opt))
 		}
 	}
 	for line := range strings.Lines(rules) {
@@ -172,15 +172,15 @@ func (c *command) hintInstead(o *option) string {
 	case !hasWord(o.commands, DoRun):
 		return "write crew " + o.commands + " before the options"
 	case c.name == DoWork:
-		return "drop %s; the run that brings the tasks says what becomes of them"
+		return "drop %s; give it to the run that submits the tasks"
 	case c.name == DoAttach:
-		return "the tasks have run or run already: drop %s"
+		return "the tasks have already started: drop %s"
 	}
 	switch o.name {
 	case "arg-file":
 		return "crew ctl add brings the tasks: drop %s, and write crew ctl add - < FILE"
 	case "buffer":
-		return "the queue takes what crew ctl add brings: write --max-queued N"
+		return "crew ctl add fills the queue: write --max-queued N"
 	case "retry-failed":
 		return "crew ctl retry runs failed tasks again: drop %s"
 	}

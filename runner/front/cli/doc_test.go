@@ -140,7 +140,7 @@ func TestColumns(t *testing.T) {
 				l, _ := c.split([]string{optionOf(&c, o.name)})
 				read, _ := c.read(l)
 				is = "+ "
-				if strings.Contains(fmt.Sprint(read.refusals()), o.name+" is no option of") {
+				if strings.Contains(fmt.Sprint(read.refusals()), o.name+" is not an option of") {
 					is = "- "
 				}
 			}

@@ -42,7 +42,7 @@ func Hosts(values []string) (hosts []Host, files []string, err error) {
 func appendFile(hosts []Host, name string) ([]Host, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("read the hosts of --ssh: %w: write 8/HOST for 8 tasks at once on HOST, or the name of a file with a host a line", err)
+		return nil, fmt.Errorf("read the hosts of --ssh: %w: write 8/HOST for 8 tasks at once on HOST, or the name of a file with one host per line", err)
 	}
 	none := true
 	for i, line := range strings.Split(string(text), "\n") {
@@ -58,7 +58,7 @@ func appendFile(hosts []Host, name string) ([]Host, error) {
 		}
 	}
 	if none {
-		return nil, &UsageError{name + " names no host", "write one a line"}
+		return nil, &UsageError{name + " names no host", "write one per line"}
 	}
 	return hosts, nil
 }

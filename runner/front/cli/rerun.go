@@ -46,7 +46,7 @@ func (r Rerun) WhyChanged(t *task.Task) string {
 	}
 	for _, u := range r.uses {
 		if name := u.opt.name; r.State.Dir != "" && (name == "colsep" || name == "csv") && r.omits(name) {
-			return "without " + u.opt.typed() + " they are of another command"
+			return "without " + u.opt.typed() + " they belong to another command"
 		}
 	}
 	return ""

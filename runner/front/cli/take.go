@@ -135,12 +135,12 @@ func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 	for _, w := range operands {
 		id, err := parseTask(w)
 		if c.long(w) != nil {
-			return &UsageError{fmt.Sprintf("%q is no number of a task", w), "did you mean --" + w + "?"}
+			return &UsageError{fmt.Sprintf("%q is not the number of a task", w), "did you mean --" + w + "?"}
 		}
 		if _, bad := parseName(w); err != nil && bad == nil && ctl.Run == "" {
-			return &UsageError{fmt.Sprintf("%q is no number of a task", w), "if it is a run, write --run " + w}
+			return &UsageError{fmt.Sprintf("%q is not the number of a task", w), "if it is a run, write --run " + w}
 		} else if err != nil {
-			return c.errOperands("%q is no number of a task", w)
+			return c.errOperands("%q is not the number of a task", w)
 		}
 		ctl.Tasks = append(ctl.Tasks, id)
 	}
@@ -181,7 +181,7 @@ func (ctl *Ctl) setSize(text string) error {
 	case text == "0":
 		return &UsageError{"a run has at least one worker", "write crew ctl pause to start nothing"}
 	case err != nil || !isNumber(digits):
-		return &UsageError{fmt.Sprintf("%q is no number of workers", text), "write a number from 1, or +N or -N for more or fewer"}
+		return &UsageError{fmt.Sprintf("%q is not a number of workers", text), "write a number from 1, or +N or -N for more or fewer"}
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func (ctl *Ctl) setSize(text string) error {
 func parseTask(text string) (uint64, error) {
 	id, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || id == 0 {
-		return 0, errors.New("write the number that add has printed for the task")
+		return 0, errors.New("write the number that crew ctl add printed for the task")
 	}
 	return id, nil
 }

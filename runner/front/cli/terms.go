@@ -28,7 +28,7 @@ func addCap(value string, caps []task.Cap) ([]task.Cap, error) {
 	c, err := parseCap(value)
 	same := func(other task.Cap) bool { return strings.EqualFold(other.Name, c.Name) }
 	if i := slices.IndexFunc(caps, same); err == nil && i >= 0 {
-		err = fmt.Errorf("there is %s already, and both would be %s", caps[i].Name, task.CapVariable(c.Name))
+		err = fmt.Errorf("there is already %s, and both would set %s", caps[i].Name, task.CapVariable(c.Name))
 	}
 	return append(caps, c), err
 }
@@ -44,7 +44,7 @@ func parseCap(s string) (c task.Cap, err error) {
 	}
 	list := s[end+1:]
 	if c.Name = s[:end]; !task.IsCapName(c.Name) {
-		return c, errors.New("write a name of letters, digits and _ that begins with a letter, and that nothing else has as {name} or CREW_NAME")
+		return c, errors.New("write a name of letters, digits and _ that begins with a letter and that no other {name} or CREW_NAME uses")
 	}
 	if s[end] == '=' {
 		n, err := parseWhole(list, 1, task.MostUnits)
@@ -60,7 +60,7 @@ func parseCap(s string) (c task.Cap, err error) {
 	for i, u := range c.Units {
 		switch {
 		case u == "" || !task.Plain(u):
-			return c, fmt.Errorf("write units of letters, digits, dots, hyphens and _, with commas between them: %s is none", task.Quote(task.Shorten(u, 40)))
+			return c, fmt.Errorf("write units of letters, digits, dots, hyphens and _, with commas between them: %s is not one", task.Quote(task.Shorten(u, 40)))
 		case slices.Contains(c.Units[:i], u):
 			return c, fmt.Errorf("write each unit once: %s is there twice", u)
 		case len(c.Units) > task.MostUnits || len(list) > maxList:
@@ -109,7 +109,7 @@ func parseLoad(s string) (Amount, error) {
 	digits, percent := strings.CutSuffix(s, "%")
 	n, err := strconv.ParseFloat(digits, 64)
 	if err != nil || strings.Trim(digits, "0123456789.") != "" || n <= 0 || n > 1<<20 {
-		return Amount{}, errors.New("write a number of processes such as 8 or 1.5, or such as 75% of the processors")
+		return Amount{}, errors.New("write a number of processes such as 8 or 1.5, or a percentage of the processors such as 75%")
 	}
 	return Amount{n, percent}, nil
 }
@@ -125,7 +125,7 @@ func parseMemFree(s string) (Amount, error) {
 	}
 	n, err := task.ParseSize(s)
 	if err != nil {
-		err = fmt.Errorf("%w, or such as 10%% of the memory", err)
+		err = fmt.Errorf("%w, or a percentage of the memory such as 10%%", err)
 	}
 	return Amount{N: float64(n)}, err
 }

@@ -78,7 +78,7 @@ func parseQueue(s string) (string, error) {
 
 // parseVariable parses the name of an environment variable.
 func parseVariable(s string) (string, error) {
-	return matchName(`[A-Za-z_]\w*`, s, "write the name of a variable, such as LANG; its value is that of crew's")
+	return matchName(`[A-Za-z_]\w*`, s, "write the name of a variable, such as LANG; its value is taken from crew's environment")
 }
 
 // matchName returns s if it matches expr and is not a number; otherwise hint is the error.
@@ -93,7 +93,7 @@ func matchName(expr, s, hint string) (string, error) {
 func parseLabels(s string) (list []string, err error) {
 	for l := range strings.SplitSeq(s, ",") {
 		if _, bad := parseName(l); bad != nil {
-			err = fmt.Errorf("%w, with commas between such", bad)
+			err = fmt.Errorf("%w, separated by commas", bad)
 		}
 		list = append(list, l)
 	}
@@ -182,7 +182,7 @@ func momentAfter(s string, now time.Time, zone error) (time.Time, error) {
 		}
 		return t, hint
 	case err == nil && !t.After(now):
-		return t, errors.New("that is past: it is " + now.Format(time.DateTime+" -0700"))
+		return t, errors.New("that is in the past: it is " + now.Format(time.DateTime+" -0700"))
 	}
 	return t, err
 }
@@ -263,7 +263,7 @@ func parseReady(s string) (string, error) {
 // parseHalt parses never, or soon, now or pause with fail, success or done and a number
 // or a percentage: now,fail=1 or soon,done=10%.
 func parseHalt(s string) (core.Halt, error) {
-	hint := errors.New("write never, or such as now,fail=1, soon,done=10% or pause,fail=3")
+	hint := errors.New("write never, or for example now,fail=1, soon,done=10% or pause,fail=3")
 	if s == "never" {
 		return core.Halt{}, nil
 	}
@@ -288,7 +288,7 @@ func parseHalt(s string) (core.Halt, error) {
 // the shell.
 func parseText[T ~string](s T) (T, error) {
 	if s == "" {
-		return "", errors.New("write something there; it is empty")
+		return "", errors.New("give a value; it is empty")
 	}
 	return s, nil
 }

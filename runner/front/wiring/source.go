@@ -198,7 +198,7 @@ func (s *source) compileTexts(tc *input.TasksConfig, c *compiler) error {
 	tc.Travel = append(slices.Clip(s.transfer), s.returns...)
 	tc.Caps, tc.Offers, tc.UncountedOffers = o.Queue.Caps, o.TakesOffers(), o.Show.DryRun
 	if o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" {
-		tc.SameWeight = "under --sched " + o.Sched.Policy + " a task runs on the worker of its key, whose one place it takes"
+		tc.SameWeight = "under --sched " + o.Sched.Policy + " a task runs on the worker of its key, whose only place it takes"
 	}
 	if err := tc.Terms.Validate(); err != nil {
 		return misuse("--"+err.Error(), "")
