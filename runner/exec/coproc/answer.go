@@ -199,7 +199,7 @@ func (w *worker) badAnswer(came string) {
 	w.endWorker(false)
 }
 
-// errUnexpected returns an error for an answer that is not what the protocol requires.
+// errUnexpected returns an error for an answer that violates the protocol.
 func (w *worker) errUnexpected(id uint64, came string) error {
 	want := map[task.Protocol]string{
 		task.LineProtocol: "one line", task.NULProtocol: "one answer that ends in NUL",

@@ -32,10 +32,10 @@ type Config struct {
 // Life says when workers start and end.
 type Life struct {
 	Eager   *task.Task     // if not nil, its command is started at once, and otherwise when the first record arrives
-	Ready   *regexp.Regexp // matches the line on stdout with which a worker reports that it is ready; nil if there is no such line
+	Ready   *regexp.Regexp // matches the line on stdout that says that a worker is ready; nil if workers write no such line
 	Start   time.Duration  // time within which this line must appear; 0 means no limit
-	Records int            // number of records after which a worker is replaced; 0 means never
-	Age     time.Duration  // time after which a worker is replaced; 0 means never
+	Records int            // a worker is replaced after this many records; 0 means never
+	Age     time.Duration  // a worker is replaced after this time; 0 means never
 
 	// The fields Timeout and KillAfter of a task take precedence over these.
 

@@ -52,7 +52,7 @@ type worker struct {
 	// The worker gets the attempts in order. An attempt is encoded once all its bytes are in out.
 	encoded      int        // number of encoded attempts, counted from the first one
 	encodedPart  int64      // bytes of the next attempt that are encoded
-	started      int        // number of attempts of which a part has ever been encoded
+	started      int        // number of attempts that have ever been encoded, at least in part
 	encodedBytes int64      // number of bytes ever encoded
 	blockInput   proc.Input // rest of the next attempt, if it is a block
 	out          []byte     // encoded and not written
@@ -85,7 +85,7 @@ func newWorker(l *loop, p *proc.Worker) *worker {
 	return w
 }
 
-// runOnce does what can be done now. If there is nothing to do, it waits and handles the next events.
+// runOnce does all work that can be done now. Without work, it waits and handles the next events.
 func (w *worker) runOnce() {
 	w.send()
 	wait := w.checkDeadlines() - w.now
@@ -230,7 +230,7 @@ func (w *worker) closeStdin() {
 	kernel.Close(&w.In)
 }
 
-// begun returns the number of attempts of which at least a part has been encoded.
+// begun returns the number of attempts that have been encoded, at least in part.
 func (w *worker) begun() int {
 	return w.encoded + int(min(w.encodedPart, 1))
 }

@@ -23,7 +23,7 @@ const (
 	splicePipe = 1 << 20  // capacity of a pipe that a file is spliced to: this saves an eighth of the time; with copies, it would exceed the processor's cache
 )
 
-// stream is one of the two outputs of a task.
+// stream is the stdout or the stderr of a task.
 type stream struct {
 	fd int // crew's end of the pipe; -1 if it is closed or there is none
 	spool.Stream
@@ -116,8 +116,8 @@ func (p *process) openPipe(n int, ours *int) error {
 	return err
 }
 
-// closeChildEnds closes the child's ends of the pipes. It closes those of terminals only if all is
-// set: on systems other than Linux, a terminal loses unread output once its child's end is closed everywhere.
+// closeChildEnds closes the child's ends of the pipes. It closes the ends of terminals only if all is set:
+// on systems other than Linux, a terminal loses unread output once its child's end is closed everywhere.
 func (p *process) closeChildEnds(all bool) {
 	for n, fd := range p.child {
 		if !all && n > 0 && p.size > 0 {

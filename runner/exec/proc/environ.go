@@ -86,7 +86,7 @@ func (e *environ) forAttempt(a task.Attempt) []string {
 	return append(env, "CREW_SEQ="+seq, "CREW_ATTEMPT="+strconv.Itoa(o.Number), "CREW_KEY="+a.Task.Key, "PARALLEL_SEQ="+seq)
 }
 
-// setVariable returns env with variable, which replaces an earlier one of the same name.
+// setVariable returns env with variable, which replaces an earlier value.
 func setVariable(env []string, variable string) []string {
 	name := nameOf(variable)
 	return append(slices.DeleteFunc(env, func(kv string) bool { return nameOf(kv) == name }), variable)

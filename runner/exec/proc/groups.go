@@ -54,7 +54,7 @@ func (g *groups) add(p *process) {
 	g.startedLocked()
 }
 
-// startedLocked ends what reserve began. The caller must hold mu, and startedLocked
+// startedLocked ends the start that reserve began. The caller must hold mu, and startedLocked
 // releases it.
 func (g *groups) startedLocked() {
 	g.lease.starts.Add(-1)

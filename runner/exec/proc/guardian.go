@@ -44,7 +44,7 @@ const (
 
 	guardianName = "task-guardian"
 
-	leaseCheck     = 100 * time.Millisecond // interval at which a guardian checks the lease at least
+	leaseCheck     = 100 * time.Millisecond // longest pause between a guardian's checks of the lease
 	leaseKillPause = 50 * time.Millisecond  // pause between kills while the lease has expired
 	maxGonePause   = time.Second            // longest pause between checks that killed groups are gone
 
@@ -173,7 +173,7 @@ type guardian struct {
 	pid         int    // 0 if there is no guardian
 	unavailable error  // why there can be no guardian, or nil
 	table       int    // descriptor of the table; -1 if there is none
-	pipe        [2]int // the guardian reads from it; crew writes to it to have tokens returned
+	pipe        [2]int // the guardian reads from it; crew writes to it to ask for the return of tokens
 	tokens      *jobserver.Tokens
 	heldFD      int // descriptor that stays open until all groups are gone; 0 if there is none
 	start       any // must stay reachable until the guardian execs

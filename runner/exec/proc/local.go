@@ -39,7 +39,7 @@ type Config struct {
 
 // Resources limits the system resources that attempts may use.
 type Resources struct {
-	Spare     int   // descriptors that attempts must leave free, beside those that crew needs
+	Spare     int   // descriptors that attempts must leave free, in addition to crew's own
 	Processes int64 // maximum number of processes and threads of crew and the tasks together; 0 if it is not known
 }
 

@@ -41,7 +41,7 @@ const (
 	LeastProcesses = ownProcesses + 2
 
 	// LeastFiles is the number of descriptors that a Local needs to run one task at a time:
-	// its own, those of the attempt, and the spare ones.
+	// its own, the attempt's, and the spare ones.
 	LeastFiles = 1 + 4 + spareFiles
 )
 
@@ -83,7 +83,7 @@ type shortage struct {
 	waiting   atomic.Int64  // number of attempts that wait for the turn or have it
 	turn      chan struct{} // holds a value while an attempt has the turn
 	threads   atomic.Bool   // crew has to save threads
-	saveAbove int64         // number of simultaneous attempts from which on crew saves threads
+	saveAbove int64         // crew saves threads once this many attempts run
 	maxLive   int64         // how many attempts may run at once
 
 	// Only the attempt that has the turn uses these fields.

@@ -12,7 +12,7 @@ import (
 )
 
 // place describes where a mark stands in a script or command: how its value is referred to
-// there, and what the value must be.
+// there, and which values are allowed.
 type place struct {
 	how     how
 	check   check
@@ -28,7 +28,7 @@ type place struct {
 }
 
 // refuse returns a place where no value can stand. why continues the placeholder's text, and
-// how says what to write instead.
+// how suggests a replacement.
 func refuse(why, how string) place { return place{err: errors.New(why + ": " + how)} }
 
 var (

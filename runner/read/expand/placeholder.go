@@ -40,7 +40,7 @@ type piece struct {
 
 	inner *script // nested
 
-	check check // what the value must be
+	check check // condition on the value
 	path  bool  // the value is part of one component of a path
 }
 
@@ -261,7 +261,7 @@ func (p *piece) isRequired() bool {
 	return !p.isOptional && (p.kind == column || p.kind == field && p.n > 0)
 }
 
-// Check returns an error if one of a task's records lacks a column that the placeholders need.
+// Check returns an error if any record of a task lacks a column that the placeholders need.
 // If {N} stands for the Nth record, it returns an error if there are too few records.
 func (h Placeholders) Check(records [][]string) error {
 	nth := (&Values{Records: records}).flatten()

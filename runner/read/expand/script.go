@@ -56,8 +56,8 @@ func (h how) quotes() (before, behind string) {
 	return "", ""
 }
 
-// displayed returns s in the form in which it is displayed in place of a reference. ok is false if there is
-// none.
+// displayed returns the text that is displayed for s in place of a reference. ok is false if s cannot be
+// displayed there.
 func (h how) displayed(s string) (_ string, ok bool) {
 	s = strings.ReplaceAll(s, tempMark, "")
 	switch h {

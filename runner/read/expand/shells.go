@@ -72,7 +72,7 @@ func familyOfCommand(words []string) (f family, at int) {
 // takesValues reports whether scripts for f can refer to values.
 func (f family) takesValues() bool { return f == posix || f == bash }
 
-// inline is a script within a command: one of its arguments, or several that are joined with
+// inline is a script within a command: a single argument, or several that are joined with
 // blanks.
 type inline struct {
 	from, to  int    // indexes of its words
@@ -144,13 +144,13 @@ const (
 	dashed list = "fish perl ruby node php"
 )
 
-// isWrapper reports whether a is one of the wrappers.
+// isWrapper reports whether a is in wrappers.
 func (a arg) isWrapper() bool { return wrappers.has(basename(a.text)) }
 
 // runner describes a shell, or a program that passes a script to a shell.
 type runner struct {
 	isShell  bool   // it is a shell: its first operand is a script if there is an option -c
-	option   string // letter of the short option whose value is a script
+	option   string // letter of the short option that takes a script
 	takes    string // letters of other options with a value
 	operand  int    // number, from 1, of the operand that starts the script; 0 if only options, also long ones, have scripts
 	operands int    // how many operands may be read as options
@@ -312,7 +312,7 @@ func (r runner) findScript(args []arg, i int) (s inline, ok bool) {
 	return s, given && operands == r.operand-1
 }
 
-// optionEnd returns the length of the option in a whose value is a script, or 0 if there is none.
+// optionEnd returns the length of the option in a that takes a script, or 0 if a has no such option.
 func (r runner) optionEnd(a arg) int {
 	name, _, attached := strings.Cut(a.text, "=")
 	isLong := func(long string) bool {
@@ -331,10 +331,10 @@ func (r runner) optionEnd(a arg) int {
 	return 0
 }
 
-// scripting are the long options whose value is a script.
+// scripting are the long options that take a script.
 const scripting = "--command --session-command --split-string --wrap"
 
-// valued are the long options whose value is the next word.
+// valued are the long options that take the next word as their value.
 const valued list = "--interval --equexit --timeout --wait --conflict-exit-code --rcfile --init-file"
 
 // valueCount returns how many of the words after option are its values.
@@ -397,7 +397,7 @@ func (r runner) countOperands(args []arg) (n int) {
 	return n
 }
 
-// hasOption reports whether s is a group of short options that includes one of options.
+// hasOption reports whether s is a group of short options that includes any of options.
 func hasOption(s, options string) bool {
 	return len(s) > 1 && s[0] == '-' && s[1] != '-' && strings.ContainsAny(s[1:], options)
 }

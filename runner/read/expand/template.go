@@ -26,7 +26,7 @@ import (
 type Template struct {
 	Placeholders
 	words    []word   // nil if each record is a command line
-	script   *script  // run by the words, which are a shell and its options; nil if there is none
+	script   *script  // run by the words, which are a shell and its options; may be nil
 	shell    []string // the shell and its options, for scripts
 	implied  bool     // the shell is the default, so only its script is displayed
 	noRecord bool     // nothing of the record is inserted
@@ -146,8 +146,8 @@ func (t *Template) beforeArgs() []string {
 	return nil
 }
 
-// errUnknownQuoting returns an error if pieces, a script of a program whose quoting rules crew does
-// not know, hold a placeholder for anything except numbers and names made by crew.
+// errUnknownQuoting returns an error if pieces, a script of a program with quoting rules that crew does not
+// know, hold a placeholder for anything except numbers and names made by crew.
 func errUnknownQuoting(pieces []piece, shell string) error {
 	i := slices.IndexFunc(pieces, piece.ofData)
 	if i < 0 {

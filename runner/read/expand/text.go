@@ -40,7 +40,7 @@ func NewPath(s string, cfg Config) (*Text, error) {
 }
 
 // Dir returns the directory part of the text before the first placeholder, which is the same for
-// all tasks, or "" if there is none. If the text has no placeholders, it returns all of it and true.
+// all tasks. It may be "". If the text has no placeholders, it returns all of it and true.
 func (t *Text) Dir() (dir string, constant bool) {
 	if text, ok := t.fixed(); ok {
 		return text, true

@@ -47,7 +47,7 @@ func (h Placeholders) Fields() []string {
 	return h.names(func(p piece) bool { return p.kind == field && p.n == 0 })
 }
 
-// Caps returns the names of the limits in Config.Caps whose units the template uses.
+// Caps returns the names of the limits in Config.Caps that the template refers to.
 func (h Placeholders) Caps() []string { return h.names(func(p piece) bool { return p.kind == units }) }
 
 // names returns the names of the placeholders that satisfy is.

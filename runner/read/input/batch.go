@@ -95,7 +95,7 @@ func (t *Tasks) countFitting(most int) (n int, err error) {
 }
 
 // fillQueue reads until the queue starts with want records that can be run, or the next one
-// cannot be run, or the input ends. It returns how many there are, and an error if there are none.
+// cannot be run, or the input ends. It returns their number, and an error if it is 0.
 func (t *Tasks) fillQueue(want int) (n int, err error) {
 	for ; n < want; n++ {
 		if n == len(t.queue) {

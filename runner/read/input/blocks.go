@@ -37,7 +37,7 @@ type Blocks struct {
 	buffers buffers
 }
 
-// part is one of the files and streams that are cut one after another.
+// part is a file or a stream that is cut into blocks.
 type part struct {
 	name string
 	file *os.File // nil for a stream
@@ -82,7 +82,7 @@ func OpenBlocks(cfg BlocksConfig) (*Blocks, error) {
 }
 
 // seekable returns r as a regular file, with its offset and size, or nil. It returns nil for files
-// of proc(5) and sysfs(5), whose sizes are wrong.
+// of proc(5) and sysfs(5), because their sizes are wrong.
 func seekable(r io.Reader) (f *os.File, at, size int64) {
 	f, ok := r.(*os.File)
 	if !ok {
@@ -101,7 +101,7 @@ func seekable(r io.Reader) (f *os.File, at, size int64) {
 	return f, at, max(at, st.Size())
 }
 
-// next sets blk to the next block. It returns io.EOF if there is none.
+// next sets blk to the next block. It returns io.EOF after the last one.
 func (b *Blocks) next(blk *task.Block) error {
 	for len(b.parts) > 0 {
 		p := &b.parts[0]

@@ -33,7 +33,7 @@ func (t *Tasks) fillFromRecord(tk *task.Task, rec *Record) {
 // while Next runs.
 func (t *Tasks) Fill(tk *task.Task) error {
 	if t.cfg.Protocol != task.NoProtocol {
-		rec := Record{Text: string(tk.Stdin)} // what the worker reads, if tk.Records are not complete
+		rec := Record{Text: string(tk.Stdin)} // the input of the worker, if tk.Records are not complete
 		if len(tk.Records) > 0 {
 			rec.Columns = tk.Records[0]
 		}
@@ -55,8 +55,8 @@ func (t *Tasks) Tag(tk *task.Task) {
 	}
 }
 
-// fillTexts sets what does not depend on the task's command. obj is the JSON object that the task comes
-// from, if any, and the texts in w take precedence over templates.
+// fillTexts sets the properties that do not depend on the task's command. obj is the JSON object that the
+// task comes from, if any, and the texts in w take precedence over templates.
 func (t *Tasks) fillTexts(tk *task.Task, v *expand.Values, obj Object, w rawTexts) {
 	v.Seq = tk.ID
 	if obj != nil && tk.Err == nil {

@@ -101,7 +101,7 @@ func (o Object) fields(names []string) (map[string]string, error) {
 	return fields, nil
 }
 
-// didYouMean returns a hint with the one of names that name is probably meant for, or "".
+// didYouMean returns a hint with the most similar of names, or "" if none is similar to name.
 func didYouMean(name string, names []string) string {
 	if near := task.Nearest(name, names); near != "" {
 		return fmt.Sprintf(": did you mean %q?", near)

@@ -30,7 +30,7 @@ func (a *axis) next(rec *Record) error {
 	return nil
 }
 
-// readAll reads all records of the axis into rows. It returns io.EOF if there are none.
+// readAll reads all records of the axis into rows. It returns io.EOF if the axis is empty.
 func (a *axis) readAll() error {
 	for {
 		var rec Record
@@ -45,8 +45,8 @@ func (a *axis) readAll() error {
 	}
 }
 
-// joinRecords returns one record with the columns of all of recs. If one of them has an Err,
-// it returns that record.
+// joinRecords returns a record with the columns of all of recs. If a record has an Err, it returns that
+// record.
 func joinRecords(recs []Record, sl *slab) Record {
 	n := 0
 	for _, r := range recs {

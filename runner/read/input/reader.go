@@ -135,7 +135,7 @@ func (r *Reader) Names() []string { return r.names }
 // Header returns how many lines of the first source are a header.
 func (r *Reader) Header() int { return r.header }
 
-// Named returns a Reader without records whose columns have the given names.
+// Named returns a Reader without records. Its columns have the given names.
 func Named(names []string) *Reader { return &Reader{names: names} }
 
 // read stores the next record in rec. It blocks until the record has been read.

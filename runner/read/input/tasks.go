@@ -21,9 +21,9 @@ type TasksConfig struct {
 	// alone, which has no number and waits for no other task. It is safe for concurrent use.
 	Share func(*task.Task) bool
 
-	Blocks *Blocks // each task reads one of these blocks instead of records; nil for none
+	Blocks *Blocks // if not nil, each task reads a block instead of records
 
-	// Protocol says how records reach the persistent worker whose command is Template. The
+	// Protocol says how records reach the persistent worker that Template starts. The
 	// template must not depend on records, and Limits must be one record per task.
 	Protocol task.Protocol
 }
@@ -252,7 +252,7 @@ func (t *Tasks) CheckColumns() error {
 	return nil
 }
 
-// checkRecords returns an error if one of a task's records lacks a column that a template uses.
+// checkRecords returns an error if any record of a task lacks a column that a template uses.
 func (t *Tasks) checkRecords(tk *task.Task) error {
 	err := t.placeholders.Check(tk.Records)
 	if err != nil && t.r.single() && !t.cfg.Limits.batches() {

@@ -36,7 +36,7 @@ func (c *Terms) Validate() error {
 	return err
 }
 
-// rawTexts are the unparsed values of textMembers; nil means that there is none.
+// rawTexts are the unparsed values of textMembers; each may be nil.
 type rawTexts [len(textMembers)]*string
 
 var textMembers = [...]string{"priority", "weight", "needs", "key", "cost"}
@@ -146,8 +146,8 @@ func (a *termsParser) countedNeeds(needs []task.Need) (counted []task.Need, err 
 	return counted, nil
 }
 
-// checkUnits returns an error if a JSON object has a member called like a limit whose units a
-// template refers to.
+// checkUnits returns an error if the name of a member of obj is also the name of a limit that a template
+// refers to.
 func (t *Tasks) checkUnits(obj Object) error {
 	for _, name := range t.units {
 		if _, has := obj[name]; has {
@@ -157,7 +157,8 @@ func (t *Tasks) checkUnits(obj Object) error {
 	return nil
 }
 
-// longestUnits returns units that are at least as long, as text, as those of any attempt.
+// longestUnits returns all units of all limits, which are at least as long, as text, as the units of any
+// attempt.
 func (t *Tasks) longestUnits() (all []task.Units) {
 	for _, c := range t.cfg.Caps {
 		all = append(all, task.Units{Name: c.Name, Held: c.Units})
