@@ -275,14 +275,14 @@ func (r *Run) step(fact func(*core.Core), reuse *handoff) (next func(*core.Core)
 		close(r.over)
 	}
 	r.setTimer(now, fx.Wake)
-	for _, a := range fx.Acts {
+	for _, a := range fx.Stops {
 		if cancel, ok := a.Tag.(context.CancelCauseFunc); ok && a.Cause != nil {
 			cancel(a.Cause)
 		}
 	}
 	after := *fx
 	r.mu.Unlock()
-	for _, a := range after.Acts {
+	for _, a := range after.Stops {
 		if a.Cause == nil {
 			r.exec.Kill(a.Task, a.Attempt)
 		} else if r.streamer != nil {

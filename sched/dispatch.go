@@ -85,8 +85,8 @@ func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	return d
 }
 
-// Wide returns the item for which places are reserved, or 0. It must follow Next directly.
-func (d *Dispatcher) Wide() uint64 {
+// ReservedFor returns the item for which places are reserved, or 0. It must follow Next directly.
+func (d *Dispatcher) ReservedFor() uint64 {
 	for _, l := range d.overdue {
 		if l.reservedOn != nil && l.claim.wide() {
 			return l.queue.first().ID
@@ -176,7 +176,7 @@ func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 			slot = d.slots.leastLoaded(func(id int) bool { return d.slotOpen(id) && d.peek(id) != nil })
 		}
 		switch e := d.peek(slot); {
-		case slot == 0 && d.Wide() > 0:
+		case slot == 0 && d.ReservedFor() > 0:
 			return it, 0, ForPlaces
 		case slot == 0:
 			return it, 0, ForToken

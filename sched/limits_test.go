@@ -167,7 +167,7 @@ func (d *driver) checkIdle(wait Wait) {
 		holds(d.t, (d.now.Before(again) || again.IsZero() && len(d.granted) > 0) && len(d.queued) > 0, "it waits until %v", again)
 		return
 	case ForPlaces:
-		holds(d.t, d.d.Wide() > 0, "no places are kept")
+		holds(d.t, d.d.ReservedFor() > 0, "no places are kept")
 		return
 	case ForToken:
 		holds(d.t, d.refused != bySlot[bool]{}, "all slots may take any")

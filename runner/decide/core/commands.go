@@ -92,8 +92,8 @@ func (c *Core) leave(slot int) error {
 // an earlier run.
 func (c *Core) addTasks(cmd task.Command) (reply task.Reply) {
 	c.input.fed = true
-	if cmd.N == 0 && len(cmd.Tasks) > c.addRoom() {
-		return task.Reply{Err: task.ErrFull, Room: c.addRoom()}
+	if cmd.N == 0 && len(cmd.Tasks) > c.roomToAdd() {
+		return task.Reply{Err: task.ErrFull, Room: c.roomToAdd()}
 	}
 	for _, r := range cmd.Succeeded {
 		c.queue.succeeded.Add(r[0], r[1])
@@ -112,7 +112,7 @@ func (c *Core) addTasks(cmd task.Command) (reply task.Reply) {
 		}
 	}
 	c.input.reserve(uint64(cmd.N))
-	reply.Room = c.addRoom()
+	reply.Room = c.roomToAdd()
 	return reply
 }
 
@@ -195,7 +195,7 @@ var refusals = [task.StateDone + 1]string{
 // refusal returns why cmd is not carried out now, or nil. A command from a signal is never refused.
 func (c *Core) refusal(cmd task.Command) error {
 	state := c.state()
-	if state == task.StatePaused && c.input.resting && cmd.Op == task.Add {
+	if state == task.StatePaused && c.input.stopped && cmd.Op == task.Add {
 		state = task.StateFinishing
 	}
 	last := task.StateDone // the last state that allows cmd, as in the table of the man page
@@ -225,7 +225,7 @@ func (c *Core) state() task.State {
 		return task.StateDraining
 	case c.paused():
 		return task.StatePaused
-	case c.input.resting:
+	case c.input.stopped:
 		return task.StateFinishing
 	}
 	return task.StateRunning

@@ -62,27 +62,27 @@ type Effects struct {
 	Taken  []task.Attempt   // attempts to run in the slot that swaps
 	Expect task.Expectation // the work that this slot can expect
 	Wakes  []int            // slots for the Streamer to wake
-	Acts   []Act
-	Recall []task.Attempt // attempts that the Executor must give back unless they have begun
-	Record []*task.Result // final results to record and then pass to Core.Ended
-	Checks []*task.Task   // tasks to check for being up to date; the results go to Core.Checked
-	Quiet  []task.Attempt // attempts whose silence must be measured, for Core.Quiet
-	Sample bool           // measure Config.Pool.Machine's figures and pass them to Core.Sampled
-	Read   bool           // wake the reader
-	Show   bool           // wake the pump, which calls Core.Take
-	Wake   time.Time      // when to call Step even if nothing happens; zero for never
-	Over   bool           // the run is over
+	Stops  []Stop           // attempts to end
+	Recall []task.Attempt   // attempts that the Executor must give back unless they have begun
+	Record []*task.Result   // final results to record and then pass to Core.Ended
+	Checks []*task.Task     // tasks to check for being up to date; the results go to Core.Checked
+	Quiet  []task.Attempt   // attempts whose silence must be measured, for Core.Quiet
+	Sample bool             // measure Config.Pool.Machine's figures and pass them to Core.Sampled
+	Read   bool             // wake the reader
+	Show   bool             // wake the pump, which calls Core.Take
+	Wake   time.Time        // when to call Step even if nothing happens; zero for never
+	Over   bool             // the run is over
 }
 
 // Start is an attempt that starts.
 type Start struct {
 	Attempt task.Attempt
-	Tag     *any // for the caller, and later in Act.Tag
+	Tag     *any // for the caller, and later in Stop.Tag
 }
 
-// Act asks a running attempt to end because of Cause or, if Cause is nil, kills it. Task 0 means
+// Stop asks a running attempt to end because of Cause or, if Cause is nil, kills it. Task 0 means
 // the worker process that serves the slot or, if Cause is nil, the worker processes of all slots.
-type Act struct {
+type Stop struct {
 	Slot    int
 	Task    uint64
 	Attempt int
@@ -170,7 +170,7 @@ func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	fx.Read = c.shouldRead()
 	fx.Show, fx.Wake = c.output.due()
 	fx.Show = c.seal() && !c.end.shown || fx.Show
-	fx.Over = c.end.isOver()
+	fx.Over = c.end.shown && c.end.unreadAt.IsZero() || c.end.Unshown // unreadAt: wait for a signal
 	fx.Wake = earlier(fx.Wake, c.nextWake())
 	c.updateStreams()
 	return fx

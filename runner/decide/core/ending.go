@@ -68,9 +68,6 @@ func (d *end) setReason(why Reason, r *task.Result, err error) {
 	}
 }
 
-// isOver reports whether the sinks are closed and no signal is awaited, or the output is given up.
-func (d *end) isOver() bool { return d.shown && d.unreadAt.IsZero() || d.Unshown }
-
 // noteInterrupt drains the run if the user interrupted the attempt.
 func (c *Core) noteInterrupt(r *task.Result) {
 	if r.Interrupted {
@@ -204,7 +201,7 @@ func (c *Core) terminate(e *entry, cause error) {
 		grace = min(grace, memoryGrace)
 	}
 	if wait, ok := e.ladder.Step(false, grace); ok && !c.cancelUntaken(e, cause) {
-		c.sendAct(e, cause, wait)
+		c.sendStop(e, cause, wait)
 	}
 }
 
@@ -213,13 +210,13 @@ func (c *Core) kill(e *entry) {
 	c.terminate(e, errStopped)
 	if e.state == running {
 		wait, _ := e.ladder.Step(true, 0)
-		c.sendAct(e, nil, wait)
+		c.sendStop(e, nil, wait)
 	}
 }
 
-// sendAct takes a step in ending a running task, and schedules the next one after wait.
-func (c *Core) sendAct(e *entry, cause error, wait time.Duration) {
-	c.fx.Acts = append(c.fx.Acts, Act{Slot: e.slot.ID, Task: e.item.ID, Attempt: e.number, Cause: cause, Tag: e.tag})
+// sendStop takes a step in ending a running task, and schedules the next one after wait.
+func (c *Core) sendStop(e *entry, cause error, wait time.Duration) {
+	c.fx.Stops = append(c.fx.Stops, Stop{Slot: e.slot.ID, Task: e.item.ID, Attempt: e.number, Cause: cause, Tag: e.tag})
 	c.queue.due.Push(e.item.ID, c.run.Add(wait))
 }
 

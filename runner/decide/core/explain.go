@@ -186,7 +186,7 @@ func (c *Core) blockingLimit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 		b.By, b.Needs = task.ByOffers, task.NeedsText(q.caps.hostNeeds(e.task.Terms().Needs))
 	case sched.ForPlaces:
 		if e.state != parked {
-			b.ID = q.ready.Wide()
+			b.ID = q.ready.ReservedFor()
 			e = c.entries[b.ID]
 		}
 		b.By, b.Limit = task.ByPlaces, q.ready.Width(e.item.Claim)

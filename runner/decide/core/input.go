@@ -24,14 +24,14 @@ const maxTurnRank = 1 << 20
 type input struct {
 	numbered atomic.Uint64 // the last task ID handed out
 	ended    bool
-	resting  bool      // nothing more is read or added
+	stopped  bool      // nothing more is read or added
 	reading  bool      // the reader is awake
 	fed      bool      // task.Add has come
 	idleAt   time.Time // since when no task is unfinished; zero if one is
 }
 
 // over reports whether no more tasks come.
-func (i *input) over() bool { return i.ended || i.resting }
+func (i *input) over() bool { return i.ended || i.stopped }
 
 // exists reports whether a task ID was handed out.
 func (i *input) exists(id uint64) bool { return id > 0 && id <= i.numbered.Load() }
@@ -186,8 +186,9 @@ func (c *Core) recordEnd(e *entry, r *task.Result) {
 	c.fx.Record = append(c.fx.Record, r)
 }
 
-// addRoom returns how many tasks may be added. Tasks that free slots can take at once need no room.
-func (c *Core) addRoom() int {
+// roomToAdd returns how many tasks may be added. Tasks that free slots can take at once need no
+// room.
+func (c *Core) roomToAdd() int {
 	most := c.cfg.Feed.MaxQueued
 	if most == 0 {
 		return math.MaxInt
@@ -220,7 +221,7 @@ func (c *Core) endFeed() {
 // stopInput notes that nothing more is read or added.
 func (c *Core) stopInput() {
 	c.endFeed()
-	c.input.resting = true
+	c.input.stopped = true
 }
 
 // checkIdleExit stops the input once the run has had no tasks for Feed.IdleExit.

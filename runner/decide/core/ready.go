@@ -186,13 +186,10 @@ func (c *Core) Checked(t *task.Task, r *task.Result) {
 		return
 	}
 	c.queue.remove(e)
-	switch {
-	case r.FromEarlierRun():
-		c.finish(e, r)
-		c.checkHalt(nil) // as in admit
-	case r.Earlier:
-		c.finish(e, r)
-	default:
+	if !r.Earlier && !r.FromEarlierRun() {
 		c.recordEnd(e, r)
+		return
 	}
+	c.finish(e, r)
+	c.checkHalt(nil) // as in admit
 }

@@ -130,7 +130,7 @@ func (s *scene) note(fx *Effects, events []task.Event) {
 	for _, t := range fx.Checks {
 		note("check %d%s", t.ID, map[task.Known]string{task.KnownUnmade: " (unmade)"}[t.Makes.Known])
 	}
-	for _, a := range fx.Acts {
+	for _, a := range fx.Stops {
 		if a.Cause == nil {
 			note("kill %d", a.Task)
 		} else {

@@ -127,7 +127,7 @@ func (s *sim) bring(fact func(*Core)) {
 	for _, a := range fx.Start {
 		s.start(a.Attempt)
 	}
-	for _, a := range fx.Acts {
+	for _, a := range fx.Stops {
 		s.act(a)
 	}
 	for _, a := range fx.Recall {
@@ -235,7 +235,7 @@ func (s *sim) start(a task.Attempt) {
 	s.peak = max(s.peak, len(s.running))
 }
 
-func (s *sim) act(a Act) {
+func (s *sim) act(a Stop) {
 	s.causes = append(s.causes, a.Cause)
 	if s.endUnbegun(a.Task) {
 		return

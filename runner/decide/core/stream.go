@@ -20,14 +20,14 @@ type streams struct {
 	serving   int              // slots that are being served
 	announced task.Expectation // what the slots were told
 	resized   bool             // slots have joined or left since then
-	taker     *slot            // slot of the Swap in this step; nil for none
+	swapping  *slot            // slot of the Swap in this step; nil for none
 }
 
 // Swap takes the results of attempts of a slot. Effects.Taken then has the attempts to run there
 // next.
 func (c *Core) Swap(slot int, ended []*task.Result) {
 	c.Ended(ended...)
-	c.pool.streams.taker = c.pool.slots[slot]
+	c.pool.streams.swapping = c.pool.slots[slot]
 }
 
 // Served reports that Streamer.Serve has returned, and returns whether to call it again.
@@ -59,11 +59,11 @@ func (c *Core) wakeSlot(at *slot) {
 
 // handOver gives the slot that swaps its attempts.
 func (c *Core) handOver() {
-	at := c.pool.streams.taker
+	at := c.pool.streams.swapping
 	if at == nil {
 		return
 	}
-	c.pool.streams.taker = nil
+	c.pool.streams.swapping = nil
 	s := &at.stream
 	s.taken, s.next = s.next, s.taken[:0]
 	s.wakePending = false
@@ -130,12 +130,12 @@ func (c *Core) endWorkers(cause error) {
 		return
 	}
 	if cause == nil {
-		c.fx.Acts = append(c.fx.Acts, Act{})
+		c.fx.Stops = append(c.fx.Stops, Stop{})
 		return
 	}
 	for _, at := range c.pool.slots {
 		if at.stream.serving {
-			c.fx.Acts = append(c.fx.Acts, Act{Slot: at.id, Cause: cause})
+			c.fx.Stops = append(c.fx.Stops, Stop{Slot: at.id, Cause: cause})
 		}
 	}
 }

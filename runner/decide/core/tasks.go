@@ -51,7 +51,7 @@ func (c *Core) begin(e *entry, slot int) {
 	if c.pool.streams.on {
 		at.stream.next = append(at.stream.next, e.toAttempt())
 		c.serve(at)
-		if at != c.pool.streams.taker { // the taker gets it in this step
+		if at != c.pool.streams.swapping { // the taker gets it in this step
 			c.wakeSlot(at)
 		}
 	} else {
