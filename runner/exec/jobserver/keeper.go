@@ -37,7 +37,7 @@ func (k *Keeper) share(memory []byte) {
 	k.counts, k.tokens = (*counts)(unsafe.Pointer(&memory[0])), memory[unsafe.Sizeof(counts{}):]
 }
 
-// NewKeeper returns the Keeper of the guardian, returned the results of Tokens.KeeperArgs in crew.
+// NewKeeper returns the Keeper of the guardian, given the results of Tokens.KeeperArgs in crew.
 func NewKeeper(fds []int, dir string) *Keeper {
 	k := &Keeper{w: fds[1], dir: dir}
 	if memory, err := kernel.OpenShared(fds[0]); err == nil { // fails if there are no tokens of another program
