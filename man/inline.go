@@ -2,20 +2,20 @@ package man
 
 import "strings"
 
-// fonts are the macros whose arguments stand for themselves in plain text.
+// fonts lists the macros that only set a font, so plain text has just their arguments.
 const fonts = " Ar Cm Dv Em Ev Ic Li No Pa Sx Sy Va "
 
-// pairs are the macros that enclose the rest of their line, with what they put around it.
+// pairs maps the macros that enclose the rest of their line to the two enclosing characters.
 var pairs = map[string]string{"Op": "[]", "Pq": "()", "Brq": "{}", "Sq": "''", "Ql": "''", "Dq": `""`}
 
-// signs are the macros that stand for a text.
+// signs maps the macros that stand for a text to that text.
 var signs = map[string]string{"Oo": "[", "Oc": "]", "Po": "(", "Pc": ")", "Fx": "FreeBSD", "Ns": glue, "Ap": glue + "'" + glue}
 
 func isMacro(word string) bool {
 	return pairs[word] != "" || signs[word] != "" || len(word) == 2 && strings.Contains(fonts+"Fl Nm Xr ", " "+word+" ")
 }
 
-// inline adds the text of a line of macros.
+// inline adds the text of a line of macros to the paragraph.
 func (r *renderer) inline(args []string) {
 	macro := ""
 	for i := 0; i < len(args); i++ {
@@ -44,8 +44,7 @@ func (r *renderer) inline(args []string) {
 	}
 }
 
-// enclose adds the rest of a line between two characters, and behind them the punctuation
-// that it ends with.
+// enclose adds the rest of a line between two characters, followed by the closing punctuation of the line.
 func (r *renderer) enclose(pair string, args []string) {
 	end := len(args)
 	for end > 0 && isClosing(args[end-1]) {
@@ -57,7 +56,7 @@ func (r *renderer) enclose(pair string, args []string) {
 	r.plain(args[end:]...)
 }
 
-// plain adds words and the punctuation between them.
+// plain adds words, and joins punctuation to the words beside it.
 func (r *renderer) plain(args ...string) {
 	for _, arg := range args {
 		switch {
@@ -72,8 +71,7 @@ func (r *renderer) plain(args ...string) {
 
 func isClosing(arg string) bool { return len(arg) == 1 && strings.Contains(".,:;)]?!", arg) }
 
-// split cuts the line of a macro into its words, which end at blanks without a backslash. Quotes can
-// hold blanks together.
+// split cuts the line of a macro into words at blanks, except blanks after a backslash or in quotes.
 func split(line string) (words []string) {
 	for line = strings.TrimLeft(line, " "); line != ""; line = strings.TrimLeft(line, " ") {
 		if line[0] == '"' {
@@ -93,7 +91,7 @@ func split(line string) (words []string) {
 	return words
 }
 
-// escapes are those that the pages use.
+// escapes replaces the escape sequences that occur in the pages.
 var escapes = strings.NewReplacer(`\&`, "", `\-`, "-", `\(dq`, `"`, `\ `, hard, `\e`, `\`)
 
 func unescape(s string) string { return escapes.Replace(s) }

@@ -1,5 +1,5 @@
-// Package man has the manual pages of crew, written in mdoc, and finds and renders
-// parts of them as plain text.
+// Package man embeds the manual pages of crew, which are written in mdoc. It finds parts of them and
+// renders these as plain text.
 package man
 
 import (
@@ -33,16 +33,16 @@ type Page struct {
 	source        *string
 }
 
-// Pages are all pages, in the order in which they are searched.
+// Pages lists all pages in the order of the search.
 var Pages = [...]Page{
 	{"crew", "1", &crew1}, {"crew-serve", "1", &serve1}, {"crew-engine", "1", &engine1}, {"crew-state", "1", &state1},
 	{"crew-workers", "7", &workers7}, {"crew-migrate", "7", &migrate7}, {"crew", "7", &crew7},
 }
 
-// String returns the page as it is referred to, such as crew(1).
+// String returns the usual name of the page, for example crew(1).
 func (p *Page) String() string { return p.Name + "(" + p.Section + ")" }
 
-// Source returns the page as it is written.
+// Source returns the mdoc source of the page.
 func (p *Page) Source() string { return *p.source }
 
 // Part is a page, a section or subsection of it, or the entry of an option.
@@ -53,17 +53,17 @@ type Part struct {
 	source string
 }
 
-// Text renders the part for lines of up to width characters, which examples may exceed.
+// Text renders the part as lines of at most width characters. Examples may be longer.
 func (p *Part) Text(width int) string {
 	r := renderer{width: width, name: p.Page.Name}
 	r.render(p.source)
 	return r.text()
 }
 
-// Whole returns the page as a part.
+// Whole returns the whole page as a part.
 func (p *Page) Whole() *Part { return &Part{Page: p, source: p.Source()} }
 
-// Parts returns the sections of the page, each before its subsections, which it includes.
+// Parts returns the sections and subsections of the page in order. A section includes its subsections.
 func (p *Page) Parts() []*Part {
 	var parts []*Part
 	source := p.Source()
@@ -80,7 +80,7 @@ func (p *Page) Parts() []*Part {
 	return parts
 }
 
-// until returns the lines of text before the one that begins with mark.
+// until returns text up to the line that begins with mark, or all of it. mark begins with a newline.
 func until(text, mark string) string {
 	if before, _, found := strings.Cut(text, mark); found {
 		return before + "\n"
@@ -88,10 +88,10 @@ func until(text, mark string) string {
 	return text
 }
 
-// Entry returns what crew(1) says of the long option of that name.
+// Entry returns the entry of a long option in crew(1). It panics if there is none.
 func Entry(option string) *Part {
 	var entry strings.Builder
-	depth := 0 // of lists, from the entry's own on
+	depth := 0 // of nested lists; 1 in the list of the entry
 	for line := range strings.Lines(Pages[0].Source()) {
 		macro, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
@@ -111,7 +111,7 @@ func Entry(option string) *Part {
 	panic("internal error: no entry of --" + option)
 }
 
-// isEntry reports whether what an item of a list begins with names the long option.
+// isEntry reports whether the arguments of an .It name the long option.
 func isEntry(item, option string) bool {
 	for i, word := range strings.Fields(item) {
 		switch {
@@ -124,15 +124,16 @@ func isEntry(item, option string) bool {
 	return false
 }
 
-// Mentions returns the sections and subsections of other pages than crew(1) whose own text
-// names the long option, those with the most of it for their length first.
+// Mentions returns the sections and subsections that name a long option, except those of crew(1). The
+// ones with the most mentions per byte come first. The text of a subsection does not count for its section.
 func Mentions(option string) []*Part {
 	named := regexp.MustCompile(`(?m)^\.[^D].* -` + option + `(?: |$)`)
 	return ranked(Pages[1:], func(own string) int { return len(named.FindAllString(own, -1)) })
 }
 
-// Search returns the sections and subsections whose own text has the word, in any case or
-// form, those with the most of it for their length first. An item about it counts more.
+// Search returns the sections and subsections that contain a word in any case or form. The ones with
+// the most matches per byte come first; a match in a list item counts tenfold. The text of a subsection
+// does not count for its section.
 func Search(word string) []*Part {
 	forms := forms(word, "[^a-z]")
 	return ranked(Pages[:], func(own string) (n int) {
@@ -147,8 +148,8 @@ func Search(word string) []*Part {
 	})
 }
 
-// forms returns what matches words in any case, in the singular and the plural and, as in
-// pause and pausing, as other forms of a verb, where edge or nothing is beside them.
+// forms returns a pattern for words in any case and in other forms: the plural of a noun, or the -ed and
+// -ing of a verb. edge is a character class that delimits the words, besides the start and the end of the text.
 func forms(words, edge string) *regexp.Regexp {
 	stem := strings.ToValidUTF8(words, "\uFFFD")
 	if len(stem) > 2 {
@@ -157,6 +158,8 @@ func forms(words, edge string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(?:^|` + edge + `)` + regexp.QuoteMeta(stem) + `(?:e?s?|e?d|ing)(?:` + edge + `|$)`)
 }
 
+// ranked returns the sections and subsections of pages for which count is positive, except generic ones,
+// sorted by count per byte.
 func ranked(pages []Page, count func(own string) int) []*Part {
 	var parts []*Part
 	share := map[*Part]float64{}
@@ -173,9 +176,9 @@ func ranked(pages []Page, count func(own string) int) []*Part {
 	return parts
 }
 
-// Find returns the parts that a topic may mean, best first: a page by its name, or the
-// sections and subsections with that title, or whose title begins with these words or holds
-// them, each in any case or form.
+// Find returns the parts that match a topic, best first. A name of a page matches only that page.
+// Otherwise a section or subsection matches if its title is the topic, begins with it or contains it, in
+// any case or form.
 func Find(topic string) []*Part {
 	var all []*Part
 	for i := range Pages {
@@ -193,8 +196,8 @@ func Find(topic string) []*Part {
 	return found
 }
 
-// match returns 0 if words are the title, 1 if it begins with them, 2 if it holds them,
-// and otherwise 3.
+// match returns 0 if words match the whole title, 1 if they match its beginning, 2 if they match another
+// part of it, and otherwise 3.
 func match(title string, words *regexp.Regexp) int {
 	at := words.FindStringIndex(title)
 	switch {
@@ -208,7 +211,7 @@ func match(title string, words *regexp.Regexp) int {
 	return 0
 }
 
-// Generic reports whether the part is a section that many pages have, or any.
+// Generic reports whether the part is a section that all or many pages have.
 func (p *Part) Generic() bool {
 	return strings.Contains("|NAME|SYNOPSIS|DESCRIPTION|FIRST EXAMPLES|OPTIONS|FILES|SEE ALSO|", "|"+p.Title+"|")
 }

@@ -24,7 +24,7 @@ func pages() []*Page {
 	return all
 }
 
-// mandoc renders a page, without the lines at its head and foot, or skips the test.
+// mandoc returns the lines of a page as mandoc renders them, or skips the test.
 func mandoc(t *testing.T, p *Page, width int) []string {
 	t.Helper()
 	if _, err := exec.LookPath("mandoc"); err != nil {
@@ -48,7 +48,7 @@ func TestPages(t *testing.T) {
 	require.ElementsMatch(t, want, files)
 }
 
-// What mandoc makes of the pages has the same words.
+// Text has the same words as the output of mandoc.
 func TestRender(t *testing.T) {
 	const width = 1000 // the most that mandoc takes; no word is cut at a hyphen
 	for _, p := range pages() {
@@ -66,7 +66,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// Lines are no longer than they may be, but for examples.
+// No line is too long, except in examples.
 func TestRenderLines(t *testing.T) {
 	for _, p := range pages() {
 		for _, columns := range []int{70, 80} {
@@ -86,7 +86,7 @@ func TestLint(t *testing.T) {
 		t.Skip("no mandoc here")
 	}
 	for _, p := range pages() {
-		// Pages of other programs need not be installed here; TestReferences sees to crew's.
+		// Pages of other programs need not be installed here; TestReferences checks those of crew.
 		out, err := exec.Command("mandoc", "-Tlint", "-Wstyle", p.file()).CombinedOutput()
 		for line := range strings.Lines(string(out)) {
 			require.Regexp(t, "outdated mandoc.db|referenced manual not found", line, "%v", err)
@@ -94,7 +94,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// Each reference to a section, on the same page or on another one of crew's, leads somewhere.
+// Each reference to a section or page of crew exists.
 func TestReferences(t *testing.T) {
 	titles := map[string][]string{}
 	for _, p := range pages() {
@@ -115,7 +115,7 @@ func TestReferences(t *testing.T) {
 			require.Contains(t, titles, m[1]+"("+m[2]+")", p)
 			seen++
 		}
-		// Such as: see JOBSERVERS in crew(7).
+		// For example: see JOBSERVERS in crew(7).
 		flat := regexp.MustCompile(`\.Xr (\S+) (\d)`).ReplaceAllString(strings.ReplaceAll(source, "\n", " "), "$1($2)")
 		for _, m := range regexp.MustCompile(` in (crew\S*\(\d\))`).FindAllStringSubmatchIndex(flat, -1) {
 			before := flat[:m[0]]
@@ -139,7 +139,7 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// The pages are found by what people look for.
+// apropos finds the pages by common words.
 func TestApropos(t *testing.T) {
 	for _, tool := range []string{"mandb", "apropos"} {
 		if _, err := exec.LookPath(tool); err != nil {

@@ -7,31 +7,31 @@ import (
 )
 
 const (
-	hard    = "\u00a0" // a blank at which no line ends
-	glue    = "\x01"   // has what is before it and behind it be one word
-	indent  = 5        // of text below a heading
-	display = 6        // more of an example
+	hard    = "\u00a0" // a non-breaking blank
+	glue    = "\x01"   // joins the words beside it
+	indent  = 5        // indentation of text
+	display = 6        // further indentation of examples
 )
 
-// renderer turns the macros of mdoc that the pages use into plain text, as mandoc(1) does.
+// renderer converts mdoc into plain text as mandoc(1) does. It knows only the macros of the pages.
 type renderer struct {
 	width     int
 	name      string // of the page
 	out       strings.Builder
-	paragraph        // the one that grows
-	lists     []list // the open ones
-	display   int    // indentation of the literal display, or 0 outside one
-	gap       bool   // a blank line goes before what follows
-	headed    bool   // nothing stands below the heading yet
-	synopsis  bool   // each form of it begins with the name
+	paragraph        // the current one
+	lists     []list // the open lists, the innermost last
+	display   int    // indentation of the current literal display; 0 outside one
+	gap       bool   // a blank line precedes the next line
+	headed    bool   // the last line was a heading
+	synopsis  bool   // in the SYNOPSIS, where each Nm begins a paragraph
 }
 
-// paragraph is text that is not cut into lines yet.
+// paragraph collects text that is not broken into lines yet.
 type paragraph struct {
 	words string
 	left  int    // indentation of its lines
-	first int    // that of its first line, if that is less
-	tag   string // stands before its first line, or above it if it is long
+	first int    // indentation of its first line, if different; 0 if not
+	tag   string // the tag of a list item, put before the first line, or above it if too long
 }
 
 // list is an open .Bl.
@@ -39,7 +39,7 @@ type list struct {
 	kind    string
 	width   int
 	compact bool
-	left    int // indentation of what is around it
+	left    int // indentation outside the list
 }
 
 func (r *renderer) text() string {
@@ -47,7 +47,7 @@ func (r *renderer) text() string {
 	return r.out.String()
 }
 
-// render adds the text of lines of mdoc.
+// render adds mdoc source.
 func (r *renderer) render(source string) {
 	r.left = indent
 	for line := range strings.Lines(source) {
@@ -66,7 +66,7 @@ func (r *renderer) render(source string) {
 	}
 }
 
-// block handles the macros that shape the text. It reports whether the macro is one.
+// block handles a macro that structures the text, and reports whether macro is one.
 func (r *renderer) block(macro string, args []string) bool {
 	switch macro {
 	case "Dd", "Dt", "Os":
@@ -108,7 +108,7 @@ func (r *renderer) block(macro string, args []string) bool {
 	return true
 }
 
-// head begins a section or subsection.
+// head begins a section (Sh) or subsection (Ss).
 func (r *renderer) head(macro, title string) {
 	r.flush()
 	if r.out.Len() > 0 {
@@ -124,7 +124,7 @@ func (r *renderer) head(macro, title string) {
 	r.headed = true
 }
 
-// example writes one line, however long.
+// example writes a display of one line, which is never broken.
 func (r *renderer) example(args []string) {
 	r.flush()
 	r.inline(args)
@@ -159,20 +159,20 @@ func (r *renderer) item(args []string) {
 	r.first, r.left = l.left, l.left+l.width
 }
 
-// blank has a blank line go before what follows, unless that is the first below a heading.
+// blank requests a blank line before the next line, unless that follows a heading.
 func (r *renderer) blank() { r.gap = !r.headed }
 
-// add adds words to the paragraph.
+// add adds words to the current paragraph.
 func (r *renderer) add(words string) { r.words += " " + words }
 
 var gluing = strings.NewReplacer(" "+glue+" ", "", " "+glue, "", glue+" ", "", glue, "")
 
-// cut returns the words of a paragraph.
+// cut applies the glue and returns the words of a paragraph.
 func cut(text string) []string {
 	return strings.FieldsFunc(gluing.Replace(text), func(r rune) bool { return r == ' ' })
 }
 
-// flush ends the paragraph.
+// flush writes the current paragraph and begins a new one.
 func (r *renderer) flush() {
 	at := r.left
 	if r.first > 0 {
@@ -190,7 +190,7 @@ func (r *renderer) flush() {
 	r.words, r.first, r.tag = "", 0, ""
 }
 
-// fill writes words in lines, the first of which begins at a column.
+// fill writes words as lines; the first line is indented by at, the others by r.left.
 func (r *renderer) fill(at int, words []string) {
 	line := ""
 	for _, w := range words {
@@ -209,7 +209,7 @@ func (r *renderer) fill(at int, words []string) {
 	}
 }
 
-// line writes a line.
+// line writes a line that is indented by at, after a blank line if one was requested.
 func (r *renderer) line(at int, text string) {
 	if r.gap {
 		r.out.WriteByte('\n')

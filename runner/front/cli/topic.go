@@ -13,7 +13,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// helpWidth returns how wide the manual is printed: as man(1) would, but no wider than --help.
+// helpWidth returns the width of printed parts of the manual: MANWIDTH, as for man(1), or 80, whichever
+// is less.
 func helpWidth() int {
 	const widest = 80
 	if n, err := strconv.Atoi(os.Getenv("MANWIDTH")); err == nil && n > 0 {
@@ -22,7 +23,8 @@ func helpWidth() int {
 	return widest
 }
 
-// takeTopic answers crew help TOPIC: with what --help says, and with parts of the manual.
+// takeTopic sets o.Print to the answer to crew help TOPIC: help on a command or an option, or a part of
+// the manual. It returns a UsageError for an unknown topic.
 func (o *Options) takeTopic(words []string) error {
 	topic := strings.TrimPrefix(strings.Join(words, " "), "crew ")
 	switch topic {
@@ -42,14 +44,15 @@ func (o *Options) takeTopic(words []string) error {
 	return nil
 }
 
-// index has a section of the manual on each line, by its title, and the words that lead to it. A word
-// on several lines leads to the first section, and to the others by "See also".
+// index maps common words to sections of the manual. Each line has the title of a section and the words
+// that lead to it. If a word is on several lines, the first section is printed, and "See also" lists the
+// others.
 //
 //go:embed topics.txt
 var index string
 
-// indexHelp returns the section to which the index leads from the topic, followed by the other
-// sections and the help of a verb or an option of that name, or "".
+// indexHelp returns the first section that the index has for topic, followed by references to the other
+// sections and to a verb or an option of that name. It returns "" if topic is not in the index.
 func indexHelp(topic string) string {
 	word := plainWord(topic)
 	var parts []*man.Part
@@ -73,7 +76,7 @@ func indexHelp(topic string) string {
 	return text
 }
 
-// indexWords returns the first word for each section of the index, in alphabetical order.
+// indexWords returns the first word of each line of the index, sorted.
 func indexWords() (words []string) {
 	for line := range strings.Lines(index) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -84,13 +87,13 @@ func indexWords() (words []string) {
 	return slices.Compact(words)
 }
 
-// plainWord returns a topic in lower case, with blanks for hyphens and underscores.
+// plainWord returns topic in lower case, with blanks instead of hyphens and underscores.
 func plainWord(topic string) string {
 	return strings.NewReplacer("-", " ", "_", " ").Replace(strings.ToLower(topic))
 }
 
-// commandHelp returns what --help prints after the command of that name and which sections
-// the topic names, too, or "".
+// commandHelp returns the --help of the command called name, followed by references to sections about
+// topic, or "" if there is no such command.
 func commandHelp(name, topic string) string {
 	if c := commandNamed(name); c != nil && name != DoRun {
 		return c.help(false) + seeAlso("", man.Find(topic))
@@ -126,8 +129,8 @@ a common word, for example retry or cron. It can also be a page, an option
 
 `
 
-// optionHelp returns the row and the entry of the option of runs that a topic names or, if it names
-// options that only other commands have, their rows, each with its commands, or "".
+// optionHelp returns the help on an option: for an option of runs its row of --help and its entry in
+// crew(1), for options of other commands their rows and commands. It returns "" if topic is no option.
 func optionHelp(topic string) (text string) {
 	letter := strings.TrimPrefix(topic, "-")
 	for _, o := range options() {
@@ -144,8 +147,8 @@ func optionHelp(topic string) (text string) {
 	return text
 }
 
-// partHelp returns the part of the manual that a topic names best, and where others are
-// that it may mean, or "".
+// partHelp returns the part of the manual that matches topic best, followed by references to other
+// matches, or "" if there is none.
 func partHelp(topic string) string {
 	parts := man.Find(topic)
 	if len(parts) == 0 {
@@ -158,13 +161,13 @@ func partHelp(topic string) string {
 	return text + origin(parts[0].Page, parts[1:])
 }
 
-// origin returns the lines that end a part of a page: what it is from, and where there is more.
+// origin returns the lines that follow a part of page: the name of the page, and references to more.
 func origin(page *man.Page, more []*man.Part) string {
 	from := fmt.Sprintf("\nThis is from %s.", page)
 	return cmp.Or(seeAlso(from+" ", more), from+"\n")
 }
 
-// seeAlso returns the lines that say where there is more, up to four parts, behind others; "" for none.
+// seeAlso returns text followed by references to up to four parts, or "" if there are no parts.
 func seeAlso(text string, parts []*man.Part) string {
 	if len(parts) == 0 {
 		return ""
@@ -191,7 +194,7 @@ func (c *command) page() string {
 	return "crew-state"
 }
 
-// topics returns what crew help may be asked for: commands, options, pages and sections.
+// topics returns the known topics of crew help: commands, options, pages and sections.
 func topics() (all []Candidate) {
 	for _, c := range commands[1:] {
 		all = append(all, Candidate{c.name, c.text})
