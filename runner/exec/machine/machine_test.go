@@ -14,8 +14,8 @@ import (
 
 func file(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
 
-// of returns a machine with the given files.
-func of(root fstest.MapFS) *Machine {
+// machineWith returns a machine with the given files.
+func machineWith(root fstest.MapFS) *Machine {
 	return &Machine{func(name string) ([]byte, error) { return root.ReadFile(name[1:]) }}
 }
 
@@ -35,7 +35,7 @@ func TestFigures(t *testing.T) {
 		}
 		var got []int64
 		var err error
-		switch m := of(root); row.Does {
+		switch m := machineWith(root); row.Does {
 		case "processors":
 			got = []int64{int64(m.processors(8))}
 		case "processes":
@@ -65,7 +65,7 @@ func TestOOMKills(t *testing.T) {
 		if root["sys/fs/cgroup/a/memory.events"] != nil {
 			last = "sys/fs/cgroup/a/memory.events"
 		}
-		d, now := &OOMKills{machine: of(root), count: math.MaxInt64}, time.Unix(1e9, 0)
+		d, now := &OOMKills{machine: machineWith(root), count: math.MaxInt64}, time.Unix(1e9, 0)
 		d.look(now)
 		require.False(t, d.Claim())
 		root[last] = file("oom_kill 9\n")
@@ -78,7 +78,7 @@ func TestOOMKills(t *testing.T) {
 		d.look(time.Now().Add(2 * claimWithin))
 		require.Zero(t, d.unclaimed, "they were processes of another group")
 	}
-	d := NewOOMKills(of(fstest.MapFS{}))
+	d := NewOOMKills(machineWith(fstest.MapFS{}))
 	defer d.Close()
 	require.False(t, d.Claim(), "nothing counts them")
 }

@@ -17,14 +17,14 @@ func TestStallWatch(t *testing.T) {
 		var away atomic.Bool
 		w := NewStallWatch(func(text string) { notices <- text }, func() bool { return !away.Load() })
 		defer w.Close()
-		type kind struct{ open, came atomic.Int64 }
+		type kind struct{ open, progress atomic.Int64 }
 		on := func(name string) *kind {
 			k := &kind{}
 			w.Add(func(since time.Duration) (int64, string) {
 				if k.open.Load() == 0 {
-					return k.came.Load(), ""
+					return k.progress.Load(), ""
 				}
-				return k.came.Load(), fmt.Sprint(name, k.came.Load(), " ", since)
+				return k.progress.Load(), fmt.Sprint(name, k.progress.Load(), " ", since)
 			})
 			return k
 		}
@@ -43,12 +43,12 @@ func TestStallWatch(t *testing.T) {
 		a.open.Store(1)
 		after(3 * time.Second)
 		after(1500*time.Millisecond, "a0 4s")
-		a.came.Add(1)
+		a.progress.Add(1)
 		after(time.Hour)
 		b.open.Store(1)
 		a.open.Store(0)
 		for range 100 {
-			b.came.Add(1)
+			b.progress.Add(1)
 			after(2900 * time.Millisecond)
 		}
 		away.Store(true)

@@ -15,8 +15,8 @@ import (
 
 const other = 12345
 
-// give changes the owner of a file or a link to another user.
-func give(t *testing.T, path string) {
+// chownToOther changes the owner of a file or a link to another user.
+func chownToOther(t *testing.T, path string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -24,8 +24,8 @@ func give(t *testing.T, path string) {
 	require.NoError(t, os.Lchown(path, other, other))
 }
 
-// shared returns a directory like /tmp.
-func shared(t *testing.T) string {
+// sharedDir returns a directory like /tmp.
+func sharedDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o777|os.ModeSticky))
@@ -51,15 +51,15 @@ func write(path string) error {
 // Another user's link in a directory where others may write is not followed, whether it is
 // the last element of a path or an earlier one.
 func TestLinkOfAnotherUser(t *testing.T) {
-	dir, mine := shared(t), t.TempDir()
+	dir, mine := sharedDir(t), t.TempDir()
 	victim := filepath.Join(mine, "victim")
 	require.NoError(t, os.WriteFile(victim, []byte("old"), 0o600))
 	file, whole := filepath.Join(dir, "file"), filepath.Join(dir, "whole")
 	require.NoError(t, os.Symlink(victim, file))
 	require.NoError(t, os.Symlink(mine, whole))
 	require.NoError(t, os.Symlink(file, filepath.Join(mine, "by way of mine")))
-	give(t, file)
-	give(t, whole)
+	chownToOther(t, file)
+	chownToOther(t, whole)
 	for _, path := range []string{file, whole + "/victim", whole + "/new", mine + "/by way of mine"} {
 		_, err := Open(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 		untrusted(t, err, " is a symbolic link of another user (12345), in a directory where others may write: give another path")
@@ -73,7 +73,7 @@ func TestLinkOfAnotherUser(t *testing.T) {
 // The user's own links are followed everywhere, and others' links in directories where only the
 // user can have put them.
 func TestLinksThatAreFollowed(t *testing.T) {
-	dir, mine := shared(t), t.TempDir()
+	dir, mine := sharedDir(t), t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(mine, "real"), 0o777))
 	for name, target := range map[string]string{
 		filepath.Join(dir, "absolute"):  filepath.Join(mine, "real/a"),
@@ -84,7 +84,7 @@ func TestLinksThatAreFollowed(t *testing.T) {
 		require.NoError(t, os.Symlink(target, name))
 	}
 	if os.Geteuid() == 0 {
-		give(t, filepath.Join(mine, "first"))
+		chownToOther(t, filepath.Join(mine, "first"))
 	}
 	t.Chdir(filepath.Join(mine, "real"))
 	for path, name := range map[string]string{
@@ -156,7 +156,7 @@ func TestMakeDir(t *testing.T) {
 	file := filepath.Join(base, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	require.ErrorIs(t, MakeDir(file), unix.ENOTDIR)
-	give(t, dir)
+	chownToOther(t, dir)
 	untrusted(t, MakeDir(dir), dir+" belongs to another user (12345): give a directory of your own")
 }
 
@@ -194,7 +194,7 @@ func TestOpenOwn(t *testing.T) {
 	require.NoError(t, os.Remove(path))
 
 	require.NoError(t, os.WriteFile(path, []byte("text"), 0o600))
-	give(t, path)
+	chownToOther(t, path)
 	untrusted(t, open(), path+" belongs to another user (12345)")
 	require.NotZero(t, size())
 }
