@@ -155,9 +155,9 @@ func TestRatesCountProcesses(t *testing.T) {
 	})
 }
 
-// TestRecorderIsToldOfIdleSlots checks that the end of an attempt is followed by the start of the
+// TestRecorderLearnsOfIdleSlots checks that the end of an attempt is followed by the start of the
 // next one in its slot, or by Idle.
-func TestRecorderIsToldOfIdleSlots(t *testing.T) {
+func TestRecorderLearnsOfIdleSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for pause, want := range map[time.Duration][]string{
 			0:           {"+1", "-1", "+2", "-2", "idle0"},
@@ -229,7 +229,7 @@ type strictExecutor struct {
 	instant
 	t      *testing.T
 	mu     sync.Mutex
-	told   int
+	asked  int
 	cancel func(id uint64)
 }
 
@@ -247,7 +247,7 @@ func (m *strictExecutor) Run(ctx context.Context, a task.Attempt) *task.Result {
 	case <-ctx.Done():
 		require.Equal(m.t, want, context.Cause(ctx), "task %d", a.Task.ID)
 		m.mu.Lock()
-		m.told++
+		m.asked++
 		m.mu.Unlock()
 	case <-time.After(time.Duration(2+a.Task.ID/4%2) * time.Millisecond):
 	}
@@ -267,6 +267,6 @@ func TestEndConcernsOneAttempt(t *testing.T) {
 		require.NoError(t, err)
 		exec.cancel = func(id uint64) { r.Do(task.Command{Op: task.Cancel, IDs: []uint64{id}}) }
 		r.Wait()
-		require.Positive(t, exec.told)
+		require.Positive(t, exec.asked)
 	})
 }

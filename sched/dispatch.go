@@ -22,7 +22,7 @@ type Limits struct {
 	Rate          Rate  // of all starts, too
 	Caps          []int // number of units of each limit by name
 	Aging         bool  // ranks are priorities, see ManualRank
-	ReportsStarts bool  // Started reports when an item has started; otherwise Next starts it
+	ReportsStarts bool  // Started reports the start of an item; otherwise an item starts when Next returns it
 
 	// Allow reports whether an item may start now and, if not, when it may; zero if that is
 	// unknown. AllowSlot reports whether a slot may take an item. Nil allows everything.
@@ -65,7 +65,7 @@ const (
 	ForPlaces              // Claim.Places, its own or the places reserved for another item
 	ForDelay               // Limits.Delay
 	ForRate                // Limits.Rate
-	ForToken               // Limits.May
+	ForToken               // Limits.AllowSlot
 	ForMachine             // Limits.Allow
 	ForStock               // a Slot.Stock with the units that it claims
 )

@@ -9,7 +9,7 @@ type grouped struct {
 	turn   int64             // counts served items, and groups that get their first item
 	spare  freeList[group]
 
-	// groupOf returns the group of an item, and place the slot and the order, in three numbers, of a group
+	// groupOf returns the ID of an item's group. orderOf returns the slot of a group that has items,
 	// and its order among the ready groups, as three numbers; zeros if the group is not ready.
 	groupOf func(Item) uint64
 	orderOf func(*group) (slot int, a, b, c int64)

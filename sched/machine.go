@@ -37,7 +37,7 @@ type Machine struct {
 	// configuration
 
 	load   float64 // 0 for no bound
-	memory int64   // the same
+	memory int64   // 0 for no bound
 
 	// state
 
@@ -140,7 +140,7 @@ func (m *Machine) Free() int64 { return m.free }
 func (m *Machine) Short() bool { return m.free < m.memory/2 }
 
 // Relieve reports that a running task is being ended for lack of memory. Until twice the bound is
-// free, but for at most ten seconds, no more tasks run than the others.
+// free, but for at most ten seconds, no more tasks may run than the remaining ones.
 func (m *Machine) Relieve(now time.Time) { m.relief, m.relievedAt = max(1, m.running-1), now }
 
 func (m *Machine) loadZone() zone {

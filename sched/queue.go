@@ -142,7 +142,7 @@ func (s *store) find(id uint64) *entry {
 	return s.index[id]
 }
 
-// freeList is a free list.
+// freeList keeps unused values for reuse.
 type freeList[T any] []*T
 
 // get returns a value that was put back, unchanged, or a new one.

@@ -91,7 +91,7 @@ func (p *byTopic) settle() {
 }
 
 // topicOrder returns the order of a topic among the topics that may have another place; zeros if it
-// may not. Bound topics go before others with the same claim to it.
+// may not. Bound topics go before others that wait alike.
 func (p *byTopic) topicOrder(t *group) (slot int, class, share, turn int64) {
 	if !p.auto && t.held >= t.quota {
 		return 0, 0, 0, 0

@@ -170,7 +170,8 @@ func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	fx.Read = c.shouldRead()
 	fx.Show, fx.Wake = c.output.due()
 	fx.Show = c.seal() && !c.end.shown || fx.Show
-	fx.Over = c.end.shown && c.end.unreadAt.IsZero() || c.end.Unshown // unreadAt: wait for a signal
+	// The run is over if the sinks are closed and no signal is awaited, or the output is given up.
+	fx.Over = c.end.shown && c.end.closedPipeAt.IsZero() || c.end.Unshown
 	fx.Wake = earlier(fx.Wake, c.nextWake())
 	c.updateStreams()
 	return fx
@@ -194,8 +195,8 @@ func (c *Core) handleDue() {
 	if c.reached(c.end.giveUpAt) {
 		c.giveUp()
 	}
-	if c.reached(c.end.unreadAt) {
-		c.handleUnread()
+	if c.reached(c.end.closedPipeAt) {
+		c.handleClosedPipe()
 	}
 	c.handleDeadline()
 	if c.end.phase == going {
@@ -210,7 +211,7 @@ func (c *Core) nextWake() time.Time {
 	}
 	q, d := &c.queue, &c.end
 	at, _ := q.due.Next()
-	at = earlier(earlier(at, d.giveUpAt), earlier(d.unreadAt, d.deadlineAt))
+	at = earlier(earlier(at, d.giveUpAt), earlier(d.closedPipeAt, d.deadlineAt))
 	if !c.input.idleAt.IsZero() && d.phase == going {
 		at = earlier(at, c.input.idleAt.Add(c.cfg.Feed.IdleExit))
 	}

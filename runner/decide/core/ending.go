@@ -19,10 +19,10 @@ const (
 	endMargin = time.Second
 	// A run that has lost its reader waits for a signal: Ctrl-C reaches every process of a
 	// pipeline, and the reader may die before crew gets the signal. The run waits for one
-	// unreadTick or, if tasks are running, for maxUnreadTicks, since a busy machine can take
+	// closedPipeTick or, if tasks are running, for maxClosedPipeTicks, since a busy machine can take
 	// long to deliver a signal.
-	unreadTick     = 10 * time.Millisecond
-	maxUnreadTicks = 30
+	closedPipeTick     = 10 * time.Millisecond
+	maxClosedPipeTicks = 30
 	// clockCheckEvery is how often the core checks the machine's clock while something waits for a
 	// time on it: the clock can be set, and it runs while the machine sleeps.
 	clockCheckEvery = time.Minute
@@ -48,17 +48,17 @@ const (
 // end is the state of the run's ending.
 type end struct {
 	Ending
-	phase          phase
-	sealed         bool         // every task has its result, and no more are admitted
-	shown          bool         // the sinks are closed
-	haltCount      int64        // results that count for Config.Halt
-	haltResult     *task.Result // the latest of these results
-	haltBase       int64        // haltCount when the last pause by Config.Halt ended
-	giveUpAt       time.Time    // when to stop waiting for attempts and for the reader; zero for never
-	unreadAt       time.Time    // when the next unreadTick is over; zero for never
-	unreadTicks    int          // ticks since the run lost its reader
-	deadlineAt     time.Time    // when handleDeadline takes its next step; zero for never
-	deadlinePassed bool
+	phase           phase
+	sealed          bool         // every task has its result, and no more are admitted
+	shown           bool         // the sinks are closed
+	haltCount       int64        // results that count for Config.Halt
+	haltResult      *task.Result // the latest of these results
+	haltBase        int64        // haltCount when the last pause by Config.Halt ended
+	giveUpAt        time.Time    // when to stop waiting for attempts and for the reader; zero for never
+	closedPipeAt    time.Time    // when the next closedPipeTick is over; zero for never
+	closedPipeTicks int          // ticks since the run lost its reader
+	deadlineAt      time.Time    // when handleDeadline takes its next step; zero for never
+	deadlinePassed  bool
 }
 
 // setReason notes why the run ends, unless the reason known so far is as bad or worse.
@@ -120,7 +120,7 @@ func (c *Core) endByCommand(cmd task.Command) {
 	d := &c.end
 	again := d.phase == draining && d.Reason < Requested // it drains for another reason
 	d.setReason(Requested, nil, nil)
-	d.unreadAt = time.Time{}
+	d.closedPipeAt = time.Time{}
 	if cmd.Signal != 0 {
 		d.Signal = cmd.Signal
 	}
@@ -226,9 +226,9 @@ func (c *Core) sendStop(e *entry, cause error, wait time.Duration) {
 func (c *Core) Abort(err error) {
 	d := &c.end
 	switch {
-	case errors.Is(err, syscall.EPIPE): // handleUnread stops the run
+	case errors.Is(err, syscall.EPIPE): // handleClosedPipe stops the run
 		if d.Reason < PipeClosed && d.phase < draining {
-			d.unreadAt = c.run.Add(unreadTick)
+			d.closedPipeAt = c.run.Add(closedPipeTick)
 		}
 		d.setReason(PipeClosed, nil, err)
 		c.advanceTo(draining, sigpipe)
@@ -250,14 +250,14 @@ func (c *Core) Abort(err error) {
 	c.advanceTo(draining, why)
 }
 
-// handleUnread acts at the end of an unreadTick.
-func (c *Core) handleUnread() {
+// handleClosedPipe acts at the end of each closedPipeTick.
+func (c *Core) handleClosedPipe() {
 	d := &c.end
-	if d.unreadTicks++; c.pool.running > 0 && d.unreadTicks < maxUnreadTicks {
-		d.unreadAt = c.run.Add(unreadTick)
+	if d.closedPipeTicks++; c.pool.running > 0 && d.closedPipeTicks < maxClosedPipeTicks {
+		d.closedPipeAt = c.run.Add(closedPipeTick)
 		return
 	}
-	d.unreadAt = time.Time{}
+	d.closedPipeAt = time.Time{}
 	c.advanceTo(stopping, sigpipe)
 	c.limitWait()
 }
@@ -327,7 +327,7 @@ func (c *Core) giveUp() {
 // admits no more tasks.
 func (c *Core) seal() bool {
 	d, i := &c.end, &c.input
-	ends := (i.over() || d.phase > going) && d.unreadAt.IsZero()
+	ends := (i.over() || d.phase > going) && d.closedPipeAt.IsZero()
 	d.sealed = d.sealed || ends && len(c.entries) == 0 && c.pool.streams.serving == 0 &&
 		(c.cfg.Feed.Open || uint64(c.output.stats.Admitted) == i.numbered.Load())
 	return d.sealed

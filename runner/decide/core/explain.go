@@ -22,13 +22,13 @@ const (
 
 // explainer measures how long slots have been free while tasks were left to run.
 type explainer struct {
-	idle       bool // slots are free now, and tasks are left
-	lastLook   time.Time
-	lastStep   time.Time      // when idle was last set
-	idleFor    time.Duration  // how long idle was true since the last look
-	reported   *task.Blocking // the reason that was emitted last; nil once it no longer holds
-	crowdNoted bool           // noteCrowd has given its notice
-	haltNoted  bool           // noteHalt has given its notice about the present pause
+	idle           bool // slots are free now, and tasks are left
+	lastLook       time.Time
+	lastStep       time.Time      // when idle was last set
+	idleFor        time.Duration  // how long idle was true since the last look
+	reported       *task.Blocking // the reason that was emitted last; nil once it no longer holds
+	asideFullNoted bool           // noteAsideFull has given its notice
+	haltNoted      bool           // noteHalt has given its notice about the present pause
 }
 
 // nextLook returns the time of the next look; zero for never.
@@ -44,7 +44,7 @@ func (x *explainer) nextLook() time.Time {
 // for a few others.
 func (c *Core) explain() {
 	x := &c.explainer
-	c.noteCrowd()
+	c.noteAsideFull()
 	c.noteHalt()
 	if x.idle {
 		x.idleFor += c.run.Sub(x.lastStep)
@@ -62,11 +62,11 @@ func (c *Core) explain() {
 	if idle && 2*x.idleFor >= passed {
 		b = c.blocking()
 	}
-	if told := x.reported; b != nil && told != nil {
+	if last := x.reported; b != nil && last != nil {
 		now := *b
-		now.Figure = told.Figure // changes all the time
-		if now == *told {
-			b = told
+		now.Figure = last.Figure // changes all the time
+		if now == *last {
+			b = last
 		}
 	}
 	if b != x.reported {
@@ -75,13 +75,13 @@ func (c *Core) explain() {
 	x.reported, x.lastLook, x.idleFor = b, c.run, 0
 }
 
-// noteCrowd gives a notice, once, when so many tasks wait outside the read-ahead that nothing more
+// noteAsideFull gives a notice, once, when so many tasks wait outside the read-ahead that nothing more
 // is read. It gives none if most of these wait for the tasks that they come after, as intended.
-func (c *Core) noteCrowd() {
+func (c *Core) noteAsideFull() {
 	x := &c.explainer
-	if !x.crowdNoted && c.crowded() && c.end.phase == going && !c.input.over() && !c.cfg.Feed.Open {
+	if !x.asideFullNoted && c.asideFull() && c.end.phase == going && !c.input.over() && !c.cfg.Feed.Open {
 		n, _ := c.queue.aside()
-		if x.crowdNoted = true; 2*c.queue.count[following] > n {
+		if x.asideFullNoted = true; 2*c.queue.count[following] > n {
 			return
 		}
 		c.output.notice(fmt.Sprintf(

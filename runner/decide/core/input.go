@@ -66,7 +66,7 @@ func (c *Core) Read(tasks []*task.Task) (room int) {
 // room returns how many more tasks may be read.
 func (c *Core) room() int {
 	q, o := &c.queue, &c.output
-	if c.input.over() || c.end.phase > going || c.end.sealed || c.crowded() || o.full() {
+	if c.input.over() || c.end.phase > going || c.end.sealed || c.asideFull() || o.full() {
 		return 0
 	}
 	n := c.buffer() - q.readAhead()
@@ -87,8 +87,8 @@ func (c *Core) buffer() int {
 	return c.cfg.Queue.Buffer
 }
 
-// crowded reports whether the tasks outside the read-ahead have used up their space.
-func (c *Core) crowded() bool {
+// asideFull reports whether the tasks outside the read-ahead have used up their space.
+func (c *Core) asideFull() bool {
 	n, bytes := c.queue.aside()
 	return n >= asideTasks || bytes >= max(asideBytes, c.cfg.Queue.Bytes)
 }

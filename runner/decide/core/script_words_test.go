@@ -209,7 +209,7 @@ func (s *scene) flush() {
 
 // ended prints how the run ended.
 func (s *scene) ended(end *Ending) {
-	reasons := [...]string{"completed", "halted", "late", "bad command", "unread", "told", "broken"}
+	reasons := [...]string{"completed", "halted", "late", "bad command", "pipe closed", "requested", "broken"}
 	text := fmt.Sprintf("  %s after %v, at most %d at once:", reasons[end.Reason], s.elapsed(), s.peak)
 	for o, n := range end.Stats.ByOutcome {
 		if n > 0 {
