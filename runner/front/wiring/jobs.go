@@ -108,7 +108,7 @@ func applyJobs(before, now int, file string, do func(task.Command), notice func(
 	}
 	do(task.Command{Op: task.Resize, N: now})
 	if before == 0 {
-		go notice(fmt.Sprintf("going on: --jobs %s says %d", file, now))
+		go notice(fmt.Sprintf("resumed: --jobs %s says %d", file, now))
 		do(task.Command{Op: task.Resume})
 	}
 }

@@ -80,7 +80,7 @@ func (w *wiring) openJournal(cfg journal.Config) (*journal.Journal, error) {
 				return nil, err
 			}
 			other = busy.PID
-			text := fmt.Sprintf("waiting for the end of the crew serve that has %s, process %d: crew ctl drain %d ends it", cfg.Dir, other, other)
+			text := fmt.Sprintf("waiting for process %d, the crew serve that uses %s: crew ctl drain %d ends it", other, cfg.Dir, other)
 			if !journal.BelongsTo(cfg.Dir, cfg.Command) {
 				text += "; its command differs, and it runs the waiting tasks first"
 			}
@@ -104,11 +104,11 @@ func (w *wiring) reportResumed() error {
 		w.remarkResumed(text, left.Running)
 	}
 	if changed := w.state.ChangedPrograms(); len(changed) > 0 {
-		how := "--rerun-changed runs all again, as --state-reset does"
+		how := "--rerun-changed runs all tasks again, as --state-reset does"
 		if o.State.Changed {
-			how = "all run again"
+			how = "all tasks run again"
 		}
-		w.remark("changed since these were done: " + strings.Join(changed, ", ") + ": " + how)
+		w.remark("changed since the tasks ran: " + strings.Join(changed, ", ") + ": " + how)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (w *wiring) remarkResumed(text string, interrupted int) {
 	if interrupted > 0 {
 		text += fmt.Sprintf(", %d interrupted", interrupted)
 	}
-	w.remark("going on in " + w.opts.State.Dir + ": " + text)
+	w.remark("resuming from " + w.opts.State.Dir + ": " + text)
 }
 
 // maybeClosed reports whether stdout was probably closed when crew was started. Go's runtime then opens
@@ -140,7 +140,7 @@ func stateNotes(j *journal.Journal, plan task.Plan, e core.Ending, quiet bool) (
 		return lines
 	}
 	if n := e.Stats.Resumed(); n > 0 && n == e.Stats.Admitted && !quiet {
-		lines = append(lines, fmt.Sprintf("nothing to do: %d of %d done before, by their commands", n, n))
+		lines = append(lines, fmt.Sprintf("nothing to do: %d of %d done before, with the same commands", n, n))
 	}
 	first, n := j.Missing()
 	if n > 0 {
