@@ -33,12 +33,12 @@ func (o *Options) takeTopic(words []string) error {
 	case "topics":
 		o.Print = topicsHead + man.Topics(helpWidth(), indexWords())
 	default:
-		o.Print = cmp.Or(indexHelp(topic), commandHelp(topic, topic), optionHelp(topic), commandHelp("ctl "+topic, topic), commandHelp("engine "+topic, topic), partHelp(topic))
+		o.Print = cmp.Or(indexHelp(topic), commandHelp(topic, topic), optionHelp(strings.ReplaceAll(topic, " ", "-")), commandHelp("ctl "+topic, topic), commandHelp("engine "+topic, topic), partHelp(topic))
 	}
 	if o.Print == "" {
 		return &UsageError{
 			fmt.Sprintf("there is no help on %q", topic),
-			near(topic) + "crew help topics lists all",
+			near(topic) + "crew help topics lists the topics",
 		}
 	}
 	return nil
