@@ -170,14 +170,15 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 	}
 	r.pump = newPump(r, sinks, cfg.Tick, cfg.Retry.Keep)
 	r.streamer, _ = exec.(Streamer)
+	how := core.Executor{Streams: r.streamer != nil}
 	if cfg.Pool.Ahead > 0 {
 		r.sender = exec.(Sender)
 	}
-	if t, ok := exec.(interface{ OnBegun(func(task.Attempt)) }); ok && r.streamer == nil && cfg.Paced() {
-		cfg.Pool.ReportsStarts = true
+	if t, ok := exec.(interface{ OnBegun(func(task.Attempt)) }); ok && !how.Streams && cfg.Paced() {
+		how.ReportsStarts = true
 		t.OnBegun(func(a task.Attempt) { r.do(func(c *core.Core) { c.Began(a) }, nil) })
 	}
-	r.core = core.New(cfg, r.clockRead, r.streamer != nil)
+	r.core = core.New(cfg, how, r.clockRead)
 	if r.tokens != nil {
 		r.tokens.Watch(func(got bool, err error) { r.do(func(c *core.Core) { c.Answered(got, err) }, nil) })
 	}

@@ -23,15 +23,20 @@ type Config struct {
 
 // Pool configures the slots.
 type Pool struct {
-	Workers       int           // slots on this machine
-	Remote        bool          // slots of other machines join and leave, and Workers is ignored; the executor enforces timeouts
-	Window        int           // attempts that a slot of this machine runs at once; less than 1 counts as 1
-	Ahead         int           // attempts sent to a remote slot beside the running one; PerKey, Caps, rates and weights must not limit starts then
-	Delay         time.Duration // minimum time between two starts
-	Jitter        time.Duration // time before the first start
-	ReportsStarts bool          // Began reports when attempts have started, for Delay, Rate and KeyRate
-	Tokens        Tokens        // other programs share the places for attempts; nil if they do not
-	Machine       Machine
+	Workers int           // slots on this machine
+	Remote  bool          // slots of other machines join and leave, and Workers is ignored; the executor enforces timeouts
+	Window  int           // attempts that a slot of this machine runs at once; less than 1 counts as 1
+	Ahead   int           // attempts sent to a remote slot beside the running one; PerKey, Caps, rates and weights must not limit starts then
+	Delay   time.Duration // minimum time between two starts
+	Jitter  time.Duration // time before the first start
+	Tokens  Tokens        // other programs share the places for attempts; nil if they do not
+	Machine Machine
+}
+
+// Executor says how the executor of the run works.
+type Executor struct {
+	Streams       bool // it is a Streamer, which serves the slots
+	ReportsStarts bool // Began reports when attempts have started, for Delay, Rate and KeyRate
 }
 
 // Machine holds starts back while this machine is too busy. One attempt may always run. With a

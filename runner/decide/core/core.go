@@ -37,7 +37,8 @@ import (
 // Core is the state of a run. Its exported methods, except Number, may only be called by the fact
 // passed to Step.
 type Core struct {
-	cfg Config
+	cfg  Config
+	exec Executor
 	clock
 	entries  map[uint64]*entry // unfinished tasks, each in one state
 	spare    []*entry          // for reuse
@@ -90,10 +91,9 @@ type Stop struct {
 	Tag     any
 }
 
-// New returns a Core with no tasks. The run's clock starts at now. With streams, a Streamer serves
-// the slots. cfg must be valid.
-func New(cfg Config, now time.Time, streams bool) *Core {
-	c := &Core{cfg: cfg, entries: map[uint64]*entry{}}
+// New returns a Core with no tasks. The run's clock starts at now. cfg must be valid.
+func New(cfg Config, exec Executor, now time.Time) *Core {
+	c := &Core{cfg: cfg, exec: exec, entries: map[uint64]*entry{}}
 	c.tick(now)
 	q, p, o := &c.queue, &c.pool, &c.output
 	*q = queue{
@@ -104,15 +104,14 @@ func New(cfg Config, now time.Time, streams bool) *Core {
 	limits := sched.Limits{
 		PerKey: cfg.Queue.PerKey, KeyRate: rateOf(cfg.Queue.KeyRate), Rate: rateOf(cfg.Queue.Rate),
 		Delay: sched.Rate{Every: cfg.Pool.Delay}.From(c.run.Add(cfg.Pool.Jitter)),
-		Aging: cfg.Queue.Terms, ReportsStarts: cfg.Pool.ReportsStarts, Parked: q.park,
+		Aging: cfg.Queue.Terms, ReportsStarts: exec.ReportsStarts, Parked: q.park,
 	}
 	for i, limit := range cfg.Queue.Caps {
 		n := len(limit.Units)
 		q.caps.names[limit.Name], q.caps.held, limits.Caps = i, append(q.caps.held, make([]bool, n)), append(limits.Caps, n)
 	}
 	o.clock = &c.clock
-	*p = pool{output: o, aheadMax: cfg.Pool.Ahead, noTimers: cfg.Pool.Remote || streams, machine: machine{cfg: cfg.Pool.Machine}}
-	p.streams.on = streams
+	*p = pool{output: o, aheadMax: cfg.Pool.Ahead, noTimers: cfg.Pool.Remote || exec.Streams, machine: machine{cfg: cfg.Pool.Machine}}
 	if t := cfg.Pool.Tokens; t != nil {
 		p.tokens.on, p.tokens.own = true, t.Own()
 	}

@@ -63,7 +63,7 @@ func TestEndsComeInAnyOrder(t *testing.T) {
 func TestUntilFollowsTheClock(t *testing.T) {
 	cfg := config(1)
 	cfg.Limit.Until = epoch.Add(time.Hour)
-	c := New(cfg, epoch, false)
+	c := New(cfg, Executor{}, epoch)
 	wake := func(after time.Duration) time.Duration {
 		now := epoch.Add(after)
 		return c.Step(now, func(*Core) {}).Wake.Sub(now)

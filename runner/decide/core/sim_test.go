@@ -100,7 +100,7 @@ func simulate(t *testing.T, cfg Config, n int, set ...func(*sim)) *sim {
 		f(s)
 	}
 	s.tokens, _ = cfg.Pool.Tokens.(*basket)
-	s.core = New(cfg, epoch, false)
+	s.core = New(cfg, Executor{}, epoch)
 	s.step(func(*Core) {})
 	return s
 }

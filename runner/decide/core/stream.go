@@ -16,7 +16,6 @@ type stream struct {
 
 // streams is the state that the served slots share.
 type streams struct {
-	on        bool
 	serving   int              // slots that are being served
 	announced task.Expectation // what the slots were told
 	resized   bool             // slots have joined or left since then
@@ -74,7 +73,7 @@ func (c *Core) handOver() {
 // something else.
 func (c *Core) updateStreams() {
 	s, left := &c.pool.streams, c.expectation()
-	if !s.on || left == s.announced && !s.resized {
+	if !c.exec.Streams || left == s.announced && !s.resized {
 		return
 	}
 	s.announced, s.resized = left, false

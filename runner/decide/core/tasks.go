@@ -41,14 +41,14 @@ func (c *Core) startNext() bool {
 func (c *Core) begin(e *entry, slot int) {
 	c.queue.setState(e, running)
 	at := c.pool.occupy(slot, e, c.run)
-	e.attempt = attempt{slot: at.current, number: e.number + 1, startPending: c.cfg.Pool.ReportsStarts}
+	e.attempt = attempt{slot: at.current, number: e.number + 1, startPending: c.exec.ReportsStarts}
 	c.queue.caps.takeUnits(e)
 	if c.pool.aheadMax == 0 || len(at.attempts) == 1 {
 		c.beginTurn(e)
 	} else if c.pool.recheckAt.IsZero() {
 		c.pool.recheckAt = c.run.Add(longAfter)
 	}
-	if c.pool.streams.on {
+	if c.exec.Streams {
 		at.stream.next = append(at.stream.next, e.toAttempt())
 		c.serve(at)
 		if at != c.pool.streams.swapping { // the taker gets it in this step
