@@ -63,7 +63,7 @@ type run struct {
 	detailed      bool     // the source records more than the ends of attempts
 	allRead       bool     // the input ended
 	final         bool     // the run reads no more tasks
-	stuck         *Blocked // since when and why nothing starts; nil if tasks start
+	stall         *Blocked // since when and why nothing starts; nil if tasks start
 }
 
 // openTask is a task that began and has not ended.
@@ -115,7 +115,7 @@ func (f *Fold) Add(l *Line) {
 		f.startWait(l.Task, l.At)
 	case "started":
 		r.detailed = true
-		r.unblock(f, l.At)
+		r.endStall(f, l.At)
 		f.started(r, l)
 	case "lost":
 		f.missed += l.Count
@@ -124,9 +124,9 @@ func (f *Fold) Add(l *Line) {
 	case "finished":
 		f.finished(r, l)
 	case "blocked":
-		r.unblock(f, l.At)
+		r.endStall(f, l.At)
 		if l.Blocking != nil {
-			r.stuck = &Blocked{Run: f.run, From: l.At, Text: strings.Clone(l.Blocking.Shown)}
+			r.stall = &Blocked{Run: f.run, From: l.At, Text: strings.Clone(l.Blocking.Shown)}
 		}
 	case "resized":
 		r.Workers = max(r.Workers, l.Workers)
@@ -136,7 +136,7 @@ func (f *Fold) Add(l *Line) {
 		r.final = true
 		r.stopped(l.Text)
 	case Over:
-		r.unblock(f, l.At)
+		r.endStall(f, l.At)
 		r.Ended, r.Complete = true, r.allRead && r.Stopped == ""
 	}
 	f.curves.wait(len(f.waits), l.At)
@@ -160,7 +160,7 @@ func (f *Fold) closeRun() {
 	}
 	r := f.runs[len(f.runs)-1]
 	r.Ended = r.ended(f)
-	r.unblock(f, r.End)
+	r.endStall(f, r.End)
 	for _, id := range slices.Sorted(maps.Keys(f.open)) {
 		o := f.open[id]
 		if a := o.current; a != nil {
@@ -252,7 +252,7 @@ func (f *Fold) started(r *run, l *Line) {
 	o := f.taskOf(l)
 	a := attemptOf(f.run, l)
 	a.ran, a.Start = true, cmp.Or(l.Start, l.At).UnixNano()
-	a.Waited = f.waited(&a)
+	a.Waited = f.waitedFor(&a)
 	if o.current == nil {
 		r.running++
 		r.peak = max(r.peak, r.running)
@@ -261,8 +261,8 @@ func (f *Fold) started(r *run, l *Line) {
 	f.keepOpen(l.Task, o)
 }
 
-// waited returns how long an attempt waited before it started, or -1 if that is unknown.
-func (f *Fold) waited(a *Attempt) int64 {
+// waitedFor returns how long an attempt waited before it started, or -1 if that is unknown.
+func (f *Fold) waitedFor(a *Attempt) int64 {
 	since, known := f.waits[a.Task]
 	if !known || !a.ran {
 		return -1
@@ -297,7 +297,7 @@ func (f *Fold) attemptEnded(r *run, o *openTask, l *Line, final bool) {
 	case waits && a.ran && l.Start.Before(r.Start):
 		return
 	default:
-		a.Waited = f.waited(&a)
+		a.Waited = f.waitedFor(&a)
 		if a.ran && a.Outcome != task.StartFailed { // which has no worker
 			r.used.Take(a.Start, a.Start+a.Took)
 		}
@@ -339,7 +339,7 @@ func (f *Fold) finished(r *run, l *Line) {
 		if l.Outcome.Failed() && hasRun(&l.Facts) {
 			f.failing.add(duration(&l.Facts))
 		}
-		f.list(o, l, flaky)
+		f.addToLists(o, l, flaky)
 	}
 	delete(f.open, l.Task)
 	delete(f.waits, l.Task)
@@ -363,7 +363,7 @@ func (f *Fold) Report() *Report {
 	out.Failed, out.Flaky = f.failed.report(place), f.flaky.report(place)
 	out.Slowest = List{List: slices.Clone(f.slowest), More: f.total.ran - int64(len(f.slowest))}
 	moveToRuns(out.Slowest.List, place)
-	out.Blocked, out.Curves = f.blocks(place), f.Curves()
+	out.Blocked, out.Curves = f.stalls(place), f.Curves()
 	f.addAttempts(out, place)
 	return out
 }

@@ -138,16 +138,16 @@ type Blocked struct {
 	Text     string // the reason, as in task.Blocking
 }
 
-// unblock ends the current stall, if there is one.
-func (r *run) unblock(f *Fold, at time.Time) {
-	if b := r.stuck; b != nil && at.After(b.From) {
+// endStall ends the current stall, if there is one.
+func (r *run) endStall(f *Fold, at time.Time) {
+	if b := r.stall; b != nil && at.After(b.From) {
 		b.To = at
 		if f.Stuck != nil {
 			f.Stuck(b)
 		}
 		f.blocked = insert(f.blocked, *b, MostBlocked, longer)
 	}
-	r.stuck = nil
+	r.stall = nil
 }
 
 // longer sorts stalls by length, longest first.
@@ -160,11 +160,11 @@ func insert[T any](list []T, x T, most int, compare func(a, b T) int) []T {
 	return list[:min(len(list), most)]
 }
 
-// blocks returns the longest stalls, sorted by start.
-func (f *Fold) blocks(place []int) []Blocked {
+// stalls returns the longest stalls, sorted by start.
+func (f *Fold) stalls(place []int) []Blocked {
 	list := slices.Clone(f.blocked)
-	if n := len(f.runs); n > 0 && f.runs[n-1].stuck != nil {
-		b := *f.runs[n-1].stuck
+	if n := len(f.runs); n > 0 && f.runs[n-1].stall != nil {
+		b := *f.runs[n-1].stall
 		if b.To = f.runs[n-1].End; b.To.After(b.From) {
 			list = insert(list, b, MostBlocked, longer)
 		}

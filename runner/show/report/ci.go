@@ -31,12 +31,12 @@ type CIConfig struct {
 // lines on stderr, and in a summary in Markdown. Its memory is bounded.
 type CI struct {
 	cfg           CIConfig
-	failed, flaky []told
-	slowest       []told // the slowest first
+	failed, flaky []ciTask
+	slowest       []ciTask // the slowest first
 }
 
-// told is a task in the annotations or the summary.
-type told struct {
+// ciTask is a task in the annotations or the summary.
+type ciTask struct {
 	id         uint64
 	took       time.Duration
 	text       string // for the summary
@@ -60,8 +60,8 @@ func (c *CI) Consume(events []task.Event) error {
 }
 
 func (c *CI) finished(t *task.Task, r *task.Result) {
-	tell := func(what string, lines []string) told {
-		x := told{id: t.ID, took: r.Duration(), text: fmt.Sprintf("task %d: %s: %s\n", t.ID, what, printable(t, r))}
+	tell := func(what string, lines []string) ciTask {
+		x := ciTask{id: t.ID, took: r.Duration(), text: fmt.Sprintf("task %d: %s: %s\n", t.ID, what, printable(t, r))}
 		for _, l := range lines {
 			x.text += "  | " + l + "\n"
 		}
@@ -69,7 +69,7 @@ func (c *CI) finished(t *task.Task, r *task.Result) {
 	}
 	if took := r.Duration(); took > 0 && (len(c.slowest) < ciSlowest || took > c.slowest[ciSlowest-1].took) {
 		c.slowest = append(c.slowest, tell(task.Span(took), nil))
-		slices.SortStableFunc(c.slowest, func(a, b told) int { return cmp.Compare(b.took, a.took) })
+		slices.SortStableFunc(c.slowest, func(a, b ciTask) int { return cmp.Compare(b.took, a.took) })
 		c.slowest = c.slowest[:min(len(c.slowest), ciSlowest)]
 	}
 	switch {
@@ -95,8 +95,8 @@ func printable(t *task.Task, r *task.Result) string { return task.Printable(comm
 // Close prints the annotations and appends the summary. It never returns an error: if the summary
 // cannot be written, it prints a notice and the run does not fail.
 func (c *CI) Close(s task.Stats) error {
-	for _, list := range [...][]told{c.failed, c.flaky} {
-		slices.SortFunc(list, func(a, b told) int { return cmp.Compare(a.id, b.id) })
+	for _, list := range [...][]ciTask{c.failed, c.flaky} {
+		slices.SortFunc(list, func(a, b ciTask) int { return cmp.Compare(a.id, b.id) })
 	}
 	text := ""
 	for _, x := range c.failed {

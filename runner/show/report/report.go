@@ -70,7 +70,7 @@ func (c *CI) summary(s *task.Stats) string {
 	_, failedHere, _ := s.InThisRun()
 	for _, list := range [...]struct {
 		title string
-		some  []told
+		some  []ciTask
 		of    int64
 	}{{"Failed", c.failed, failedHere}, {"Flaky", c.flaky, s.Flaky}, {"Slowest", c.slowest, 0}} {
 		lines := "\n"

@@ -155,6 +155,9 @@ func (b *browser) visit(url string) float64 {
 	})`).(float64)
 }
 
+// leave leaves the page, so that it asks its server for nothing more.
+func (b *browser) leave() { b.call("Page.navigate", map[string]any{"url": "about:blank"}, nil) }
+
 // size sets the size of the window and its theme.
 func (b *browser) size(width int, dark bool) {
 	theme := "light"

@@ -7,7 +7,7 @@ import (
 	"crew/runner/show/history"
 )
 
-const whyWorker = -1 // the thread that shows why nothing starts
+const stallThread = -1 // the thread that shows why nothing starts
 
 // worker identifies a worker of a host. A host is a process of the trace.
 type worker struct {
@@ -58,7 +58,7 @@ func (t *Trace) place(host string, n int, from, to micros) (pid, tid int, start,
 func (t *Trace) thread(pid, n, row int) int {
 	name := fmt.Sprint("worker ", n)
 	switch {
-	case n == whyWorker:
+	case n == stallThread:
 		name = "why nothing starts"
 	case n == 0:
 		name = fmt.Sprint("row ", row)

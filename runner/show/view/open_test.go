@@ -212,6 +212,7 @@ func live(t *testing.T, b *browser) {
 
 	events <- `event: over` + "\n" + `data: "killed"`
 	b.await(`document.querySelector("#state").textContent === "killed" && document.querySelector("#stop").disabled`)
+	b.leave()
 }
 
 // contrast is the lowest contrast of the texts of the question and of the states, as WCAG 2 defines it.
@@ -254,4 +255,5 @@ func index(t *testing.T, b *browser) {
 	b.await(`document.querySelector(".state").textContent === "paused"`)
 	require.Contains(t, b.text(".runs"), "4 of 8 done, 1 failed")
 	require.Equal(t, true, b.eval(`window.same && document.activeElement.matches(".runs a")`), "the page was not loaded again")
+	b.leave()
 }

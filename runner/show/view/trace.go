@@ -111,7 +111,7 @@ func (t *Trace) Add(l *history.Line) {
 	case l.Name == history.Began:
 		t.closeRun()
 	case told, ended:
-		t.count(at)
+		t.counter(at)
 	case l.Name == "draining", l.Name == "stopping", l.Name == "notice":
 		t.instant(l, at)
 	}
@@ -167,7 +167,7 @@ func (t *Trace) arrows(l *history.Line, pid, tid int, from, to micros) {
 
 // stuck writes a period in which nothing started.
 func (t *Trace) stuck(b *history.Blocked) {
-	pid, tid, from, to := t.place("", whyWorker, t.at(b.From), t.at(b.To))
+	pid, tid, from, to := t.place("", stallThread, t.at(b.From), t.at(b.To))
 	t.slice(&event{Name: tidy(b.Text), Cat: "blocked", PID: pid, TID: tid, TS: from}, to)
 }
 
@@ -179,8 +179,8 @@ func (t *Trace) instant(l *history.Line, at time.Time) {
 	t.put(&event{Name: name, Cat: "run", Ph: "i", Scope: "g", TS: t.at(at), PID: t.host("")})
 }
 
-// count writes how many attempts run and how many tasks wait, unless it did so less than countGap ago.
-func (t *Trace) count(at time.Time) {
+// counter writes how many attempts run and how many tasks wait, unless it did so less than countGap ago.
+func (t *Trace) counter(at time.Time) {
 	if !t.detailed || at.Sub(t.counted) < countGap {
 		return
 	}
@@ -192,7 +192,7 @@ func (t *Trace) count(at time.Time) {
 // closeRun writes the final counts of a run.
 func (t *Trace) closeRun() {
 	t.counted = time.Time{}
-	t.count(t.last)
+	t.counter(t.last)
 }
 
 // label names an attempt.

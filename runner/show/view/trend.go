@@ -24,8 +24,8 @@ type trend struct {
 const (
 	mostTrends   = 100
 	leastSamples = 3                     // tasks before the latest run; fewer say nothing about times
-	much         = 1.25                  // a mean that grew by this factor
-	least        = 20 * time.Millisecond // and by this much is slower
+	slowerFactor = 1.25                  // a mean that grew by this factor
+	slowerBy     = 20 * time.Millisecond // and by this much is slower
 )
 
 // trends returns the groups that occur in several runs, largest change first.
@@ -68,9 +68,9 @@ func trendOf(g history.Group, what string) (t trend, ok bool) {
 		t.Change = factor(ratio)
 		t.weight = math.Abs(math.Log(ratio))
 		switch {
-		case ratio >= much && t.Latest-t.Earlier >= least:
+		case ratio >= slowerFactor && t.Latest-t.Earlier >= slowerBy:
 			say("slow", "got slower", 1)
-		case ratio <= 1/much && t.Earlier-t.Latest >= least:
+		case ratio <= 1/slowerFactor && t.Earlier-t.Latest >= slowerBy:
 			say("ok", "got faster", 0.5)
 		}
 	}

@@ -18,7 +18,7 @@ type run struct {
 	hello  control.Hello // the state is ended or killed once the run is over
 	over   time.Time     // when it ended; zero if it has not
 	lines  lines
-	past   totals
+	totals totals
 	status *control.Status // the latest; nil if there is none
 }
 
@@ -47,9 +47,9 @@ func (r *run) startOver(h control.Hello) {
 // resetLocked drops everything and starts over with h. All open pages have to be loaded again. The caller
 // must hold mu.
 func (r *run) resetLocked(h control.Hello) {
-	r.hello, r.lines, r.past = h, newLines(), totals{fold: history.NewFold()}
-	r.past.fold.Source(cmp.Or(h.Name, "run "+strconv.Itoa(h.PID)))
-	r.past.fold.Add(&history.Line{Event: control.Event{Name: history.Began, At: h.Since, Text: string(h.Command)}})
+	r.hello, r.lines, r.totals = h, newLines(), totals{fold: history.NewFold()}
+	r.totals.fold.Source(cmp.Or(h.Name, "run "+strconv.Itoa(h.PID)))
+	r.totals.fold.Add(&history.Line{Event: control.Event{Name: history.Began, At: h.Since, Text: string(h.Command)}})
 }
 
 // add adds an event. line is that of crew ctl watch --json and is not copied.
@@ -60,10 +60,10 @@ func (r *run) add(line []byte, reply *control.Reply, output []byte) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.past.fold.Add(&l)
+	r.totals.fold.Add(&l)
 	r.lines.add(line)
 	if l.Name == "retried" || l.Name == "finished" {
-		r.past.took.add(&l.Facts)
+		r.totals.took.add(&l.Facts)
 	}
 }
 
@@ -82,7 +82,7 @@ func (r *run) end(how string) {
 	defer r.mu.Unlock()
 	r.hello.State, r.over = how, time.Now()
 	if how == control.Ended {
-		r.past.fold.Add(&history.Line{Event: control.Event{Name: history.Over, At: r.over}})
+		r.totals.fold.Add(&history.Line{Event: control.Event{Name: history.Over, At: r.over}})
 	}
 }
 
@@ -144,7 +144,7 @@ func (r *run) dropLines() {
 func (r *run) report() (rep *history.Report, id string, next int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.past.fold.Report(), r.lines.id, r.lines.next()
+	return r.totals.fold.Report(), r.lines.id, r.lines.next()
 }
 
 // news is what to send to a browser next.

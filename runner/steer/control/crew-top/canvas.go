@@ -78,8 +78,8 @@ func (p *pen) right(s string, style tcell.Style) {
 	last.put(s, style)
 }
 
-// shifted returns s with control characters escaped and without its first left columns.
-func shifted(s string, left int) string {
+// cutLeft returns s with control characters escaped and without its first left columns.
+func cutLeft(s string, left int) string {
 	r := []rune(task.Printable(strings.ReplaceAll(s, "\t", "    ")))
 	return string(r[min(left, len(r)):])
 }

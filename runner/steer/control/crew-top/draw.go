@@ -139,7 +139,7 @@ func (v *view) body(c *canvas, y, rows int) {
 			if !t.Outcome.Succeeded() && style == c.plain {
 				style = c.bad
 			}
-			p.put(shifted(endedText(t), v.left), style)
+			p.put(cutLeft(endedText(t), v.left), style)
 		})
 	}
 }
@@ -226,7 +226,7 @@ func (v *view) table(c *canvas, y, rows int) {
 	c.list(y+1, rows, v.running, v.chosenRow(), &v.first, func(i int, p *pen, style tcell.Style) {
 		p.x = 0
 		cells(p, style, func(col *column) string { return col.value(&running[i]) })
-		p.put(" "+shifted(running[i].name(), v.left), style)
+		p.put(" "+cutLeft(running[i].name(), v.left), style)
 	})
 	p := &pen{c, 0, y, c.w - 1}
 	cells(p, c.bold, func(col *column) string { return col.title })

@@ -10,8 +10,8 @@ import (
 	"crew/runner/steer/control"
 )
 
-// sideways is the number of columns by which the left and right keys shift text.
-const sideways = 8
+// shiftColumns is the number of columns by which the left and right keys shift text.
+const shiftColumns = 8
 
 // key handles a key.
 func (a *app) key(k tcell.Key, r rune) {
@@ -74,9 +74,9 @@ func moves(k tcell.Key, r rune, page int) int {
 func shift(left *int, k tcell.Key) bool {
 	switch k {
 	case tcell.KeyLeft:
-		*left = max(0, *left-sideways)
+		*left = max(0, *left-shiftColumns)
 	case tcell.KeyRight:
-		*left += sideways
+		*left += shiftColumns
 	default:
 		return false
 	}

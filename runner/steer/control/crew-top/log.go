@@ -94,7 +94,7 @@ func (l *log) draw(c *canvas) {
 		}
 		text := task.Uncoloured(bytes.TrimSuffix(l.lines[i].text, []byte("\r")))
 		p.x, p.end = 0, c.w
-		p.put(shifted(string(text), l.left), style)
+		p.put(cutLeft(string(text), l.left), style)
 	})
 	if len(l.lines) == 0 {
 		c.row(1).put("no output yet", c.dim)

@@ -51,8 +51,8 @@ func (o *openTask) addFailure(l *Line) {
 	o.earlier = append(o.earlier, f)
 }
 
-// list adds a task that ended to the lists of failed, flaky and slowest tasks.
-func (f *Fold) list(o *openTask, l *Line, flaky bool) {
+// addToLists adds a task that ended to the lists of failed, flaky and slowest tasks.
+func (f *Fold) addToLists(o *openTask, l *Line, flaky bool) {
 	switch {
 	case l.Outcome.Failed():
 		f.failed.add(f.run, o, l)

@@ -61,7 +61,7 @@ func (t *timeline) add(a Attempt) {
 		return
 	}
 	for t.list = append(t.list, a); len(t.list) > t.most; {
-		t.thin()
+		t.dropSome()
 	}
 }
 
@@ -75,9 +75,9 @@ func (t *timeline) keeps(a *Attempt) bool {
 	return a.Took > t.long || a.hash() < t.others
 }
 
-// thin drops about an eighth of the failures or of the others. The longest attempts may fill a tenth
+// dropSome drops about an eighth of the failures or of the others. The longest attempts may fill a tenth
 // of the sample.
-func (t *timeline) thin() {
+func (t *timeline) dropSome() {
 	failed, longest := 0, []int64{}
 	for i := range t.list {
 		if a := &t.list[i]; a.isNotable() {
