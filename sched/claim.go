@@ -44,7 +44,7 @@ type line struct {
 	claim      *Claim
 	queue      queue
 	overtaken  int   // how many items have overtaken the first one
-	reservedOn *host // where its places and its units of hosts are reserved; nil for nowhere
+	reservedOn *host // host of the reserved places and units of hosts; nil for none
 }
 
 // placement holds the places of an item on a host.

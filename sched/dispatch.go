@@ -9,8 +9,8 @@ import (
 // below, from priorities. The higher a priority, the lower its rank.
 const ManualRank = 1 << 32
 
-// agingStep is the number of starts after which a new item counts as one priority lower, while
-// priorities differ. So no item waits forever.
+// While priorities differ, each agingStep starts lower the priority of new items by one. So no item
+// waits forever.
 const agingStep = 64
 
 // Limits restrict which items of a policy a Dispatcher starts. They count the items that slots
@@ -85,7 +85,7 @@ func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	return d
 }
 
-// ReservedFor returns the item for which places are reserved, or 0. It must follow Next directly.
+// ReservedFor returns the item with reserved places, or 0. It must follow Next directly.
 func (d *Dispatcher) ReservedFor() uint64 {
 	for _, l := range d.overdue {
 		if l.reservedOn != nil && l.claim.wide() {
@@ -192,7 +192,7 @@ func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 // Again returns when to call Next again if nothing else happens; zero for never.
 func (d *Dispatcher) Again() time.Time { return d.again }
 
-// globalWait returns the reason why nothing may start, or ForSlot if there is none.
+// globalWait returns the reason why nothing may start; ForSlot for none.
 func (d *Dispatcher) globalWait() Wait {
 	ok, at := d.limits.Delay.allows(d.now)
 	wait := ForDelay

@@ -38,7 +38,7 @@ func newGrouped() grouped {
 	return grouped{slots: newSlots(), groups: map[uint64]*group{}, ready: make([]queue, 1)}
 }
 
-// enter returns the group of an item, and makes one if there is none.
+// enter returns the group of an item, which may be new.
 func (p *grouped) enter(it *Item) *group {
 	id := p.groupOf(*it)
 	g := p.groups[id]

@@ -2,9 +2,9 @@ package sched
 
 // keyed runs the items of a key one at a time, all in one slot, which slotFor chooses. Within a
 // key, items go in order of ID, unless ranks were given by hand; priorities only count between
-// keys. A key is blocked while one of its items is running or awaited, so its order holds through
-// retries. Meanwhile the slot serves its other keys, the one whose first item has the lowest rank,
-// and among equals the lowest ID, first.
+// keys. A running or awaited item blocks its key, so the order holds through retries. Meanwhile the
+// slot serves its other keys: first the key whose first item has the lowest rank, and among equals
+// the lowest ID.
 //
 // After slots have joined or left, slotFor chooses again: for a key with a running item once that
 // has ended, and for all other keys at once. So items that were queued when the first slot joined

@@ -139,8 +139,8 @@ func (m *Machine) Free() int64 { return m.free }
 // Short reports whether less than half of the required memory is free.
 func (m *Machine) Short() bool { return m.free < m.memory/2 }
 
-// Relieve reports that a running task is being ended for lack of memory. Until twice the bound is
-// free, but for at most ten seconds, no more tasks may run than the remaining ones.
+// Relieve reports that a running task is being ended for lack of memory. No more tasks may then run
+// than remain, until twice the bound is free, or ten seconds have passed.
 func (m *Machine) Relieve(now time.Time) { m.relief, m.relievedAt = max(1, m.running-1), now }
 
 func (m *Machine) loadZone() zone {

@@ -35,7 +35,7 @@ type Item struct {
 	Key       uint64 // Hash of the task's key
 	StableKey uint64 // StableHash of that key, for "keyed"
 	Cost      int64  // how expensive the task is; at least 1
-	Claim     *Claim // what it needs beside a place; nil for nothing; only a Dispatcher looks at it
+	Claim     *Claim // its needs beside a place; nil for none; only a Dispatcher looks at it
 	Rank      int64  // a lower rank goes first, equal ranks in the policy's own order; mostly 0
 }
 
@@ -44,7 +44,7 @@ type Slot struct {
 	ID     int      // from 1; small, since policies index by it
 	Host   uint64   // StableHash of its machine's name; 0 for this machine
 	Cap    int      // how many items it holds at once; less than 1 counts as 1
-	Labels []uint64 // hashes; a topic whose key is a label runs only in slots with that label
+	Labels []uint64 // hashes of its labels, for "topic"
 	Stock  *Stock   // units that its host offers; nil for none; only a Dispatcher looks at it
 }
 

@@ -15,7 +15,8 @@ type slot struct {
 	servedLast bool  // other slots are served first
 }
 
-// slots is the base of the policies: the slots that are in, what they hold, and the queued items.
+// slots is the base of the policies: the present slots, the items that they hold, and the queued
+// items.
 type slots struct {
 	store
 	ids     []int   // of the slots that are in, ascending
@@ -79,7 +80,7 @@ func (s *slots) countPlaces(id, by int) {
 	}
 }
 
-// addHeld changes how often a slot holds an item by n.
+// addHeld adds n to the number of times that a slot holds an item.
 func (s *slots) addHeld(id int, it *Item, n int) {
 	s.countPlaces(id, -1)
 	s.all[id].held += n

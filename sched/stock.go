@@ -22,8 +22,8 @@ type host struct {
 	all, free int    // places of these slots
 }
 
-// findHost reports whether the first item of a line can start, and on which host: of the possible
-// ones, the host with the most free places. It is nil if the item needs no host.
+// findHost reports whether the first item of a line can start, and returns the host for it, the one
+// with the most free places. The host is nil if the item needs none.
 func (d *Dispatcher) findHost(l *line) (most *host, ok bool) {
 	if !d.needsHost(l.claim) {
 		return nil, d.enough(l.claim, l, nil)
