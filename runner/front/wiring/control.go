@@ -81,7 +81,7 @@ func (w *wiring) do(cmd task.Command) task.Reply {
 // taskCount returns the number of all tasks, if it is known.
 func (w *wiring) taskCount() (n int64, known bool) { return w.total.get(countWithin) }
 
-// status prints the status of the run, as crew ctl status does, at SIGQUIT.
+// status prints the status of the run at SIGQUIT, as crew ctl status does.
 func (w *wiring) status(now *task.Snapshot) {
 	lines := control.StatusOf(now, w.taskCount).Lines(false)
 	w.screen.Urgent(append(lines, `a second SIGQUIT (Ctrl-\) within 2s kills the tasks and crew`)...)

@@ -27,7 +27,7 @@ type Detachment struct {
 
 // Orders say how the hub runs the tasks of a detached run. They are stored as JSON.
 type Orders struct {
-	Words       []string `json:"words,omitempty"`        // options; see cli.Options.Carried
+	Words       []string `json:"words,omitempty"`        // options; see cli.Options.DetachWords
 	SameCommand bool     `json:"same_command,omitempty"` // all tasks run the same program
 }
 
@@ -160,7 +160,7 @@ func (w *wiring) attach() (err error) {
 	}
 	w.attached, err = w.far.Attach(Attachment{URL: o.Engine.URL, Run: o.Ctl.Run, Store: w.store, Notice: w.screen.Notice})
 	if err == nil {
-		w.closers = append(w.closers, w.attached.Close)
+		w.onEnd(w.attached.Close)
 		w.total.set(w.attached.Tasks())
 	}
 	return err

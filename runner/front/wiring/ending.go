@@ -60,7 +60,10 @@ func (w *wiring) ending(e core.Ending) ending {
 		w.endAttached(&end)
 	}
 	end.say(w.inputNotes(e)...)
-	w.warn(e, lost, end.err == nil)
+	if e.Unshown && end.err == nil {
+		w.screen.TryUrgent("stdout has no reader any more: output that was not written is lost")
+	}
+	w.warn(e, lost)
 	if end.signal != 0 || e.Reason == core.PipeClosed {
 		end.last = nil // exit without waiting for a reader of stderr
 	} else if w.state != nil {
@@ -113,12 +116,8 @@ func (w *wiring) inputNotes(e core.Ending) (lines []string) {
 	return lines
 }
 
-// warn prints warnings without waiting for a reader: about output that was lost, unless an error says
-// why, and about tasks that did not end.
-func (w *wiring) warn(e core.Ending, lost, noError bool) {
-	if e.Unshown && noError {
-		w.screen.TryUrgent("stdout has no reader any more: output that was not written is lost")
-	}
+// warn prints warnings, without waiting for a reader, about lost results and about tasks that did not end.
+func (w *wiring) warn(e core.Ending, lost bool) {
 	if lost && e.Reason != core.PipeClosed {
 		text := "results could not be shown: stdout was closed"
 		if w.state != nil && w.plan.Recalls() {

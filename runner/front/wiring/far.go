@@ -219,7 +219,7 @@ func (w *wiring) submit() (Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.closers = append(w.closers, exec.Close)
+	w.onEnd(exec.Close)
 	w.onClose(w.signals.Release) // before exec.Close, so that a signal ends its wait
 	return exec, nil
 }

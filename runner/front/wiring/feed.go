@@ -267,7 +267,7 @@ func (f *feed) admit(list []*addition) {
 // refuse returns the error for an addition that this run will never take.
 func refuse(text string) error { return &control.Refused{Text: text, Status: statusTrouble} }
 
-// noRoom returns the error for an addition for which there is no room. A request from the hub is not
+// noRoom returns the error for an addition that does not fit. A request from the hub is not
 // refused for its size: the submitter was told that it was accepted, so it is taken as a whole once the
 // queue is empty.
 func (f *feed) noRoom(x *addition) error {

@@ -25,7 +25,7 @@ const makeTimeout = 2 * time.Second
 func (w *wiring) openTokens() (err error) {
 	w.tokens, err = newTokens(w.opts, &w.plan, w.screen.Notice)
 	if w.tokens != nil {
-		w.closers = append(w.closers, w.tokens.Close)
+		w.onEnd(w.tokens.Close)
 	}
 	return err
 }

@@ -56,7 +56,7 @@ func (w *wiring) openState() error {
 		return withDirHint(err, filepath.Join(o.State.Dir, "lock"))
 	}
 	w.state = j
-	w.closers = append(w.closers, j.Close)
+	w.onEnd(j.Close)
 	return nil
 }
 

@@ -145,7 +145,7 @@ func (w *wiring) copy(f *os.File) (to *os.File, err error) {
 		to, err = kernel.CreateUnnamed(os.TempDir())
 	}
 	if err == nil {
-		w.closers = append(w.closers, to.Close)
+		w.onEnd(to.Close)
 		_, err = io.Copy(to, f)
 	}
 	if err == nil {

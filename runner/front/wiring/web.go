@@ -103,7 +103,7 @@ func (w *wiring) openReport() (*reportSink, error) {
 	}
 	r.Log = control.NewLog(deadlinePipe{r.pipe.(*os.File)}, w.about())
 	r.KeepsOutput = w.plan.Keeps() && !w.opts.Pool.TTY
-	w.closers = append(w.closers, func() error {
+	w.onEnd(func() error {
 		w.signals.Release() // a signal may end crew now: crew-web finishes the files without it
 		return r.finish("")
 	})

@@ -321,7 +321,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.closers = append(w.closers, exec.Close)
+	w.onEnd(exec.Close)
 	if w.lock != 0 {
 		exec.HoldOpen(w.lock)
 	}

@@ -62,10 +62,11 @@ type wiring struct {
 	closers    []func() error    // in order of opening
 }
 
-// onClose adds a function to call when the run is over.
-func (w *wiring) onClose(stop func()) {
-	w.closers = append(w.closers, func() error { stop(); return nil })
-}
+// onEnd adds a function to call when the run is over. Functions are called in reverse order.
+func (w *wiring) onEnd(stop func() error) { w.closers = append(w.closers, stop) }
+
+// onClose is onEnd for a function that cannot fail.
+func (w *wiring) onClose(stop func()) { w.onEnd(func() error { stop(); return nil }) }
 
 // remark prints a notice, unless an option silences a run without problems.
 func (w *wiring) remark(text string) {

@@ -62,11 +62,11 @@ func (w *wiring) workerExecutor(cfg coproc.Config) runner.Executor {
 	exec := coproc.New(cfg)
 	if w.worker != nil {
 		far := w.worker.Executor(exec)
-		w.closers = append(w.closers, far.Close)
+		w.onEnd(far.Close)
 		w.onClose(w.signals.Release) // before far.Close, so that a signal ends its wait for persistent workers
 		return far
 	}
-	w.closers = append(w.closers, exec.Close)
+	w.onEnd(exec.Close)
 	if !proc.SavesThreads(w.plan.processes) {
 		tuneRuntime(w.plan.jobs)
 	}
