@@ -119,7 +119,7 @@ const failure = f => el("details", {className: "failure", id: f.id},
 	el("summary", {}, el("b", {textContent: "Task " + f.task}), " ", el("span", {className: "tag " + f.kind, textContent: f.verdict}), " ", el("code", {textContent: f.command})),
 	el("p", {className: "quiet", textContent: (f.about ?? []).join(" · ")}),
 	f.output ? el("pre", {tabIndex: 0, textContent: f.output}) : el("p", {className: "quiet", textContent: f.note}));
-let mostShown = 10;
+let mostShown = document.body.dataset.live ? 4 : 10; // a live page also has to show what runs
 const showFailures = () => {
 	if (!$("failed")) return;
 	const all = [...$("failed").children], left = all.length - mostShown;
