@@ -59,7 +59,7 @@ func FuzzShellWords(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was split, quoted again, splits the same.
+		// The words, quoted again, are split the same way.
 		var quoted []string
 		for _, w := range ws {
 			quoted = append(quoted, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each rule refuses a command line for which its conditions hold.
+// TestRules checks that each rule refuses a command line that meets its conditions.
 func TestRules(t *testing.T) {
 	refused := func(end, hint string, conds ...string) {
 		c, args := lineOf(conds)
@@ -37,7 +37,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// lineOf returns a command line for which conditions hold.
+// lineOf returns a command line that meets conditions.
 func lineOf(conds []string) (c *command, args []string) {
 	name, operands := DoRun, ""
 	for _, cond := range conds {
@@ -78,13 +78,13 @@ func lineOf(conds []string) (c *command, args []string) {
 	return c, append(args, strings.Fields(operands)...)
 }
 
-// states are words for conditions that are no option.
+// states maps conditions that are no options to words that make them hold.
 var states = map[string]string{
 	"command": "cat", "values": "::: a", "product": "::: a ::: b", "numbered": "{#}", "placed": "{%}", "in-times": "--joblog=X",
 	"unused": "{}", "shorter": "--retry-max-delay=1ms", "operands": "",
 }
 
-// values are those of options, by what they match, by the name of the option or by that of its value.
+// values maps regexps of conditions, names of options, or names of their values to values that fit.
 var values = map[string]string{
 	"{#}": "{#}", "%": "now,fail=1%", "^pause": "pause,fail=1", ".": "X", "^engine:.": "engine:hub/q", "^0*[1-9][0-9]*$": "0",
 	"^-$": "-", "^[+]$": "+", "^[0-9]+$": "4", "timeout": "timeout", "answer": "answer", "output": "output", "memory": "memory",
@@ -92,7 +92,7 @@ var values = map[string]string{
 	"halt": "never", "deadline": "9m", "at": "23:59:59", "TASK": "1", "NAME=N": "x=1", "offers": "x=1", "N/PERIOD": "1/s",
 }
 
-// optionOf returns the option for which a condition holds.
+// optionOf returns an option that makes a condition hold.
 func optionOf(c *command, cond string) string {
 	name, value, exact := strings.Cut(cond, "=")
 	name, pattern, _ := strings.Cut(name, "~")

@@ -13,8 +13,8 @@ import (
 	"crew/man"
 )
 
-// manSection returns the lines of a page below a heading, such as .Sh OPTIONS, and before
-// the next one of its kind.
+// manSection returns the lines of a page between a heading, like .Sh OPTIONS, and the next heading of the same
+// kind.
 func manSection(t *testing.T, page, heading string) string {
 	t.Helper()
 	i := slices.IndexFunc(man.Pages[:], func(p man.Page) bool { return p.String() == page })
@@ -25,8 +25,8 @@ func manSection(t *testing.T, page, heading string) string {
 	return section
 }
 
-// manOptions are the options of crew(1) in order, each as --help lists it, under the
-// headings of their groups.
+// manOptions returns the options of crew(1) in order, each in the form of --help, under the headings of their
+// groups.
 func manOptions(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -70,9 +70,8 @@ func TestManPageHasTheOptions(t *testing.T) {
 	require.Equal(t, tableOptions(), manOptions(t))
 }
 
-// TestManPageHasTheVerbs looks for the verbs of crew ctl and crew engine in their
-// order, each with its options. RUN, where it is an argument, can be an option, too;
-// what the section says of all verbs, no entry has.
+// TestManPageHasTheVerbs looks for the verbs of crew ctl and crew engine in order, each with its options. RUN as
+// an argument can also be an option. Entries do not repeat options that the section documents for all verbs.
 func TestManPageHasTheVerbs(t *testing.T) {
 	for _, c := range []struct{ tool, page, heading, common string }{
 		{"ctl", "crew-serve(1)", ".Sh CONTROLLING A RUN", "--json"},
@@ -117,9 +116,9 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestColumns prints which command takes which option (+), refuses it by name (-), or does not know it, and
-// has help and completion list what it takes, each once. TestManPageHasTheOptions and
-// TestManPageHasTheVerbs hold the manual to the same rows.
+// TestColumns checks which command takes which option (+), refuses it by name (-), or does not know it, and that
+// help and completion list each option that it takes once. TestManPageHasTheOptions and
+// TestManPageHasTheVerbs compare the manual with the same rows.
 func TestColumns(t *testing.T) {
 	var table strings.Builder
 	var helps, lists []string
@@ -162,7 +161,7 @@ func TestColumns(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
-// Choices that the man page lists in a sentence or a list are all there.
+// TestManPageHasTheChoices checks that sentences and lists of the man page name all choices of an option.
 func TestManPageHasTheChoices(t *testing.T) {
 	for _, o := range options() {
 		if o.choices == "" {
@@ -181,7 +180,7 @@ func TestManPageHasTheChoices(t *testing.T) {
 	}
 }
 
-// The man page shows each of the workers that TestScript runs.
+// TestManPageHasTheWorkers checks that the man page shows each of the workers that TestScript runs.
 func TestManPageHasTheWorkers(t *testing.T) {
 	const dir = "../../../testdata/workers"
 	files, err := os.ReadDir(dir)
@@ -196,7 +195,7 @@ func TestManPageHasTheWorkers(t *testing.T) {
 	}
 }
 
-// Whatever crew help may be asked for, it answers; an option, with its entry.
+// TestHelpTopics checks that crew help answers each of its topics, and an option with its entry.
 func TestHelpTopics(t *testing.T) {
 	for _, topic := range append(topics(), Candidate{Word: "topics"}) {
 		var o Options
@@ -211,9 +210,9 @@ func TestHelpTopics(t *testing.T) {
 	}
 }
 
-// TestHelpIndex asks for each word of the index, and gets the first section that the index has for it.
+// TestHelpIndex checks that each word of the index leads to the first section that the index has for it.
 func TestHelpIndex(t *testing.T) {
-	sections := map[string][]string{} // of each word
+	sections := map[string][]string{} // by word
 	for line := range strings.Lines(index) {
 		title, words, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		require.Equal(t, title, man.Find(title)[0].Title)
@@ -235,7 +234,7 @@ func TestHelpIndex(t *testing.T) {
 	}
 }
 
-// What newcomers look for stands in the section that they get.
+// TestHelpAnswers checks that sections contain what newcomers look for there.
 func TestHelpAnswers(t *testing.T) {
 	for topic, want := range map[string]string{
 		"backoff": "--retry-delay", "order": "-k", "per host": "--per-key", "make": "--makes", "daemons": "setsid", "dag": "\"after\"",

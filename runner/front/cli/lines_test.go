@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLines reads testdata/lines.txt, which says what crew makes of command lines. Each is as
-// typed to a shell, maybe with CREW_OPTS before it; what becomes of it stands below, indented:
+// TestLines reads testdata/lines.txt, which holds command lines and their meanings. A command line is in the form
+// for a shell, optionally with CREW_OPTS before it. Its meaning follows on indented lines:
 //
-//	refused TEXT   it is a mistake in usage
-//	prints TEXT    the first line of what is printed in place of a run
-//	split WORDS    its options, each in full, and then the other words
-//	again LINE     how failed tasks run again
-//	hosts LIST     the machines of -S, and the files that name some
-//	PATH VALUE     a field of the Options, or what a method returns
+//	refused TEXT   the error for a mistake in the usage
+//	prints TEXT    the first line of the text that is printed instead of a run
+//	split WORDS    the options, each in full, and then the other words
+//	again LINE     the command line that reruns failed tasks
+//	hosts LIST     the machines of -S, and the files that name machines
+//	PATH VALUE     a field of the Options, or the result of a method
 func TestLines(t *testing.T) {
 	text, err := os.ReadFile("testdata/lines.txt")
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// becomes returns what becomes of a command line, as TestLines has it.
+// becomes returns one line of the meaning of a command line; see TestLines.
 func becomes(t *testing.T, typed, name string) string {
 	t.Helper()
 	args, err := shellWords(typed)
@@ -79,7 +79,7 @@ func becomes(t *testing.T, typed, name string) string {
 	return show(v)
 }
 
-// show returns a value, without the fields that are zero.
+// show formats a value without its zero fields.
 func show(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.String:

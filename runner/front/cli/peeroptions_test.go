@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each option of xargs and of parallel is accepted, or answered with what to do
+// TestPeerOptions checks that each option of xargs and parallel is accepted, or that the error says what to do
 // instead.
 func TestPeerOptions(t *testing.T) {
 	for _, program := range []string{"xargs", "parallel"} {
@@ -35,7 +35,8 @@ func TestPeerOptions(t *testing.T) {
 	}
 }
 
-// A spelling is in one row, is not crew's own, and hints name options that exist.
+// TestPeerOptionsTable checks that each spelling is in one row and is not an option of crew, and that hints name
+// options that exist.
 func TestPeerOptionsTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, o := range options() {
@@ -73,7 +74,7 @@ func TestPeerOptionsTable(t *testing.T) {
 	}
 }
 
-// The man page lists what is accepted.
+// TestManPageHasThePeersSpellings checks that the man page lists the accepted spellings.
 func TestManPageHasThePeersSpellings(t *testing.T) {
 	_, text, found := strings.Cut(manSection(t, "crew-migrate(7)", ".Ss From both xargs and parallel"), "These spellings of theirs are accepted:\n")
 	require.True(t, found)

@@ -14,9 +14,8 @@ import (
 	"crew/sched"
 )
 
-// TestMoments reads testdata/moments.txt, whose columns are a zone, the time there, what is
-// written, and what that is to --deadline and to --at. Where clocks are set, a task may start
-// late but not early.
+// TestMoments reads testdata/moments.txt. Its columns are a zone, the time there, a value, and the meaning of that
+// value for --deadline and for --at. When clocks are set forward or back, a task may start late but not early.
 func TestMoments(t *testing.T) {
 	text, err := os.ReadFile("testdata/moments.txt")
 	require.NoError(t, err)
@@ -42,8 +41,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// No value of an option makes the parsers crash, and whatever is read is what the other
-// packages take.
+// FuzzValues checks that no value makes a parser crash, and that parsed values are valid for the other packages.
 func FuzzValues(f *testing.F) {
 	for _, s := range []string{"1d12h", "exit:1-99,any", "soon,done=10%", "gpu=3", "gpu:0,1,3", "10/1m,burst=5", "5/h"} {
 		f.Add(s)

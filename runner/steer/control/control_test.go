@@ -17,7 +17,7 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// run is a fake run: it records commands, and a test says what happens.
+// run is a fake run. It records commands, and tests trigger its events.
 type run struct {
 	t     *testing.T
 	s     *Server
@@ -29,10 +29,10 @@ type run struct {
 	snap   task.Snapshot
 	wheres map[uint64]task.Where
 	live   map[uint64]*attempt
-	last   uint64 // the number given last
+	last   uint64 // the last number given
 	added  []*Addition
 
-	explained int // how often Explain came
+	explained int // number of Explain commands
 }
 
 // attempt is a running attempt of a fake run.
@@ -42,8 +42,7 @@ type attempt struct {
 	out, err *spool.Buffer
 }
 
-// newRun serves a fake run, with a directory for its socket and for no other run's.
-// change may change its Config.
+// newRun serves a fake run, whose socket is in its own directory. change may modify the Config.
 func newRun(t *testing.T, change func(*Config)) *run {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	t.Setenv("TMPDIR", t.TempDir())
@@ -61,7 +60,7 @@ func newRun(t *testing.T, change func(*Config)) *run {
 	return r
 }
 
-// listeners returns how many connections want to hear of something.
+// listeners returns the number of listeners of the sink.
 func (r *run) listeners() int {
 	r.s.sink.mu.Lock()
 	defer r.s.sink.mu.Unlock()
@@ -89,7 +88,7 @@ func (r *run) do(cmd task.Command) task.Reply {
 	return task.Reply{Err: r.err, IDs: cmd.IDs}
 }
 
-// commands returns what the run was told since the last call.
+// commands returns the commands that the run got since the last call.
 func (r *run) commands() []task.Command {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,8 +185,7 @@ func (r *run) ask(q Request) (replies []Reply, err error) {
 	return replies, err
 }
 
-// raw sends bytes over a new connection and returns all that comes back until the
-// server has nothing more to say.
+// raw sends bytes over a new connection and returns all replies of the server.
 func (r *run) raw(text string) string {
 	f := r.connect()
 	defer f.Close()
@@ -200,7 +198,7 @@ func (r *run) raw(text string) string {
 }
 
 func TestHello(t *testing.T) {
-	own := "hello-" + itoa(os.Getpid()) // no other run's
+	own := "hello-" + itoa(os.Getpid()) // unique to this run
 	r := newRun(t, func(c *Config) { c.About.Name, c.Details.Total = own, func() (int64, bool) { return 9, true } })
 	r.snap.Stats = task.Stats{Admitted: 5, Running: 1}
 	r.snap.Stats.ByOutcome[task.Exit] = 2
@@ -220,7 +218,7 @@ func TestHello(t *testing.T) {
 		require.NoError(t, err)
 		check(got)
 	}
-	for _, got := range List() { // and maybe real runs elsewhere
+	for _, got := range List() { // real runs of this user may be listed, too
 		if got.PID == os.Getpid() {
 			check(got)
 			return

@@ -20,8 +20,8 @@ import (
 
 func nothing(task.Command) task.Reply { return task.Reply{Snapshot: &task.Snapshot{}} }
 
-// TestDirectories: the socket is made in the first directory that is the user's own
-// and private, and silently nowhere if there is none.
+// TestDirectories checks that the socket is made in the first directory that belongs to the user and is
+// private. If there is no such directory, there is no socket and no message.
 func TestDirectories(t *testing.T) {
 	for prepare, used := range map[string]bool{ // in a shell, where $1 is the first directory
 		`:`:                                    true,
@@ -75,8 +75,8 @@ func TestOrderOfDirectories(t *testing.T) {
 	}
 }
 
-// TestRefusal: a socket that refuses a client is removed only if no process has it. One that
-// does not listen yet refuses clients as a BSD does when the backlog is full.
+// TestRefusal checks that a socket that refuses a client is removed only if no process has it. A socket that
+// does not listen yet refuses clients, as a BSD does when the backlog is full.
 func TestRefusal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "1"+suffix)
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -118,7 +118,7 @@ func TestRefusal(t *testing.T) {
 	require.NoFileExists(t, path)
 }
 
-// stale makes a socket on which nobody listens.
+// stale makes a socket without a listener.
 func stale(t *testing.T, path string) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	require.NoError(t, err)
@@ -126,7 +126,7 @@ func stale(t *testing.T, path string) {
 	require.NoError(t, l.Close())
 }
 
-// A list, and the next run, remove what is dead, and nothing else.
+// TestStaleSockets checks that List and the next run remove the sockets of dead runs, and nothing else.
 func TestStaleSockets(t *testing.T) {
 	base := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", base)
@@ -146,7 +146,7 @@ func TestStaleSockets(t *testing.T) {
 		require.ElementsMatch(t, append(more, mine...), names)
 	}
 	stale(t, dead)   // of no process
-	stale(t, reused) // another process has got the ID
+	stale(t, reused) // another process has this ID now
 	List()
 	left()
 
@@ -173,7 +173,7 @@ func TestFindErrors(t *testing.T) {
 	if h, err := Find(""); err == nil {
 		require.Equal(t, r.s.path, h.path)
 	} else {
-		require.ErrorContains(t, err, "; choose one: ") // others run on this machine
+		require.ErrorContains(t, err, "; choose one: ") // other runs may be active on this machine
 	}
 
 	// A second run, in another directory.
@@ -188,7 +188,7 @@ func TestFindErrors(t *testing.T) {
 	if h, err := FindFeed(""); err == nil {
 		require.Equal(t, r.s.path, h.path, "only the first takes tasks")
 	} else {
-		require.ErrorContains(t, err, "; choose one: ") // others on this machine take tasks, too
+		require.ErrorContains(t, err, "; choose one: ") // other runs on this machine may take tasks, too
 	}
 	r.s.Close()
 	_, err = FindFeed(name)
@@ -200,8 +200,8 @@ func TestFindErrors(t *testing.T) {
 	}
 }
 
-// TestSilentRuns: a run that is stopped is there, and does not hold up the others; one that is too
-// busy to say its name at first is asked again.
+// TestSilentRuns checks that a stopped run is listed and does not delay the others, and that a run that is too
+// busy to answer is asked again.
 func TestSilentRuns(t *testing.T) {
 	r := newRun(t, nil)
 	at := func(name string) (f *os.File, path string) {
@@ -214,7 +214,7 @@ func TestSilentRuns(t *testing.T) {
 	defer silent.Close()
 	busy, _ := at("2-busy")
 	defer busy.Close()
-	full := filepath.Join(filepath.Dir(path), "3"+suffix) // as a BSD refuses clients when the backlog is
+	full := filepath.Join(filepath.Dir(path), "3"+suffix) // refuses clients as a BSD does with a full backlog
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	require.NoError(t, err)
 	defer syscall.Close(fd)
@@ -252,7 +252,8 @@ func TestOnlyTheUserAndRoot(t *testing.T) {
 	require.NoError(t, checkPeer(r.connect()))
 }
 
-// Where no run is found, a directory of somebody else in the place of the user's own is named.
+// TestUntrustedDirectory checks that if no run is found, the error names a directory of another user in the
+// place of the user's own.
 func TestUntrustedDirectory(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	dir := filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "crew")

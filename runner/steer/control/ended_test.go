@@ -18,7 +18,7 @@ func ids(list []task.Where) (ids []uint64) {
 	return ids
 }
 
-// What has ended is remembered, the failed ones beside the others, the latest first.
+// TestPast checks that failed tasks and other ended tasks are remembered separately, the latest first.
 func TestPast(t *testing.T) {
 	r := newRun(t, func(c *Config) { c.Details.Live = nil })
 	ends := func(id uint64, o task.Outcome) {
@@ -41,7 +41,7 @@ func TestPast(t *testing.T) {
 	require.Equal(t, []task.Outcome{task.Exit, 0, task.OK}, []task.Outcome{replies[0].Wheres[0].Outcome, replies[0].Wheres[1].Outcome, replies[0].Wheres[2].Outcome})
 	require.Equal(t, "--state DIR keeps more", replies[0].Wheres[1].Hint)
 
-	// More failed ones take the place of failed ones.
+	// More failed tasks replace only failed tasks.
 	for id := uint64(1001); id <= 1000+maxPast; id++ {
 		ends(id, task.Signal)
 	}
@@ -51,7 +51,7 @@ func TestPast(t *testing.T) {
 	require.Contains(t, ids(ended), uint64(999))
 }
 
-// What is remembered is bounded, however large tasks and their outputs are.
+// TestPastIsBounded checks that the memory is bounded, however large tasks and their outputs are.
 func TestPastIsBounded(t *testing.T) {
 	r := newRun(t, nil)
 	long := bytes.Repeat([]byte("x"), 100<<10)

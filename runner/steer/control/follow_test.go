@@ -12,8 +12,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// call sends a request in another goroutine. The replies come over a channel, which
-// is closed after the last one.
+// call sends a request in another goroutine. It returns a channel of replies, which is closed after the last
+// one, and a channel of the error.
 func (r *run) call(q Request) (<-chan Reply, <-chan error) {
 	replies, over := make(chan Reply, 10_000), make(chan error, 1)
 	go func() {
@@ -26,7 +26,7 @@ func (r *run) call(q Request) (<-chan Reply, <-chan error) {
 	return replies, over
 }
 
-// TestSlowWatcher: what does not fit is counted, in its place, and the run goes on.
+// TestSlowWatcher checks that events that do not fit are counted, in their place, and do not stop the run.
 func TestSlowWatcher(t *testing.T) {
 	r := newRun(t, func(c *Config) { c.partingGap = time.Minute })
 	watching, goOn := make(chan struct{}), make(chan struct{})

@@ -18,7 +18,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// connect returns a bare connection to the run.
+// connect returns a connection to the run.
 func (r *run) connect() *os.File {
 	f, err := connect(r.s.path, time.Minute)
 	require.NoError(r.t, err)
@@ -44,7 +44,7 @@ func TestLongLines(t *testing.T) {
 	require.ErrorContains(t, err, "longer than 8 MiB")
 
 	f := r.connect()
-	go io.WriteString(f, strings.Repeat("y", 2*maxLine)) // ends when the server has had enough
+	go io.WriteString(f, strings.Repeat("y", 2*maxLine)) // ends when the server closes the connection
 	got := make([]byte, 1000)
 	n, err := f.Read(got)
 	require.NoError(t, err)
@@ -53,14 +53,14 @@ func TestLongLines(t *testing.T) {
 	require.True(t, err == nil || strings.Contains(err.Error(), "connection reset"), "%v", err)
 	r.works()
 
-	for size := block - 200; size < block+200; size += 41 { // around what is read at once
+	for size := block - 200; size < block+200; size += 41 { // around the size of a read
 		replies, err := r.ask(Request{Op: "add", Add: &Addition{Values: []task.Bytes{task.Bytes(long[:size])}}})
 		require.NoError(t, err)
 		require.Len(t, replies[0].Tasks, 1)
 	}
 }
 
-// TestClientsThatHang: those that take nothing neither slow the run nor its end.
+// TestClientsThatHang checks that clients that do not read delay neither the run nor its end.
 func TestClientsThatHang(t *testing.T) {
 	r := newRun(t, nil)
 	a := r.start(1, 1)
@@ -85,8 +85,7 @@ func TestClientsThatHang(t *testing.T) {
 	crewtest.Until(t, func() bool { return r.listeners() == 0 }, "the clients")
 }
 
-// TestSlowReaderAtTheEnd: a client that takes its time, but takes something, still
-// gets all of what its task has written.
+// TestSlowReaderAtTheEnd checks that a client that reads slowly still gets the whole output of its task.
 func TestSlowReaderAtTheEnd(t *testing.T) {
 	r := newRun(t, func(c *Config) { c.partingGap = time.Minute })
 	got, slow := 0, true
@@ -113,7 +112,7 @@ func TestSlowReaderAtTheEnd(t *testing.T) {
 	require.Equal(t, 4<<20, got)
 }
 
-// TestFeedThatHangs holds up the end of the run no more than a client.
+// TestFeedThatHangs checks that a stuck Feed delays the end of the run no more than a client does.
 func TestFeedThatHangs(t *testing.T) {
 	hangs, goOn := make(chan struct{}), make(chan struct{})
 	r := newRun(t, func(c *Config) { c.partingGap = 10 * time.Millisecond })
@@ -159,7 +158,7 @@ func TestManyConnections(t *testing.T) {
 	crewtest.Until(t, room, "those that ask nothing to make room")
 }
 
-// FuzzRequest: whatever is accepted means the same when it is sent again.
+// FuzzRequest checks that an accepted request, encoded again, means the same.
 func FuzzRequest(f *testing.F) {
 	for _, s := range []string{
 		`{"v":2,"op":"status"}`, `{"v":2,"op":"cancel","key":{"base64":"/w=="}}`, `{"v":2,"op":"resize","n":-1,"relative":true}`,

@@ -22,7 +22,7 @@ func TestLines(t *testing.T) {
 		Reply  *Reply
 		Status *Status
 		Narrow bool
-		More   int // tasks that run and reasons in the status
+		More   int // running tasks and reasons in the status
 		Line   string
 	}) {
 		switch {

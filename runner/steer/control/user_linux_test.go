@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAnotherUserIsRefused connects as another user would who could reach the socket.
+// TestAnotherUserIsRefused connects as another user who can reach the socket.
 func TestAnotherUserIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
 	}
-	// Not below the test's own directory, which nobody else can enter.
+	// Not below the directory of the test, which other users cannot enter.
 	base, err := os.MkdirTemp("/tmp", "crew-test-")
 	require.NoError(t, err)
 	defer os.RemoveAll(base)
@@ -51,7 +51,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	f, err := as(65534)
 	require.NoError(t, err)
 	defer f.Close()
-	_, _ = io.WriteString(f, `{"v":2,"op":"stop"}`+"\n") // it may be closed already
+	_, _ = io.WriteString(f, `{"v":2,"op":"stop"}`+"\n") // the connection may be closed already
 	said, _ := io.ReadAll(f)
 	require.JSONEq(t, `{"v":2,"end":true,"error":"this run belongs to another user","status":1}`, string(said))
 
