@@ -215,7 +215,7 @@ func (r Rerun) withUnusedFile(u use) use {
 			u.value = r.unusedPath(u.value)
 		}
 	case "results":
-		path, err := expand.NewPath(u.value, expand.Config{Replace: r.Command.Replace, Fields: true})
+		path, err := expand.NewPath(u.value, expand.Config{Replace: r.Command.Replace, Columns: expand.Columns{Fields: true}})
 		if err != nil {
 			break
 		}

@@ -13,13 +13,18 @@ type Config struct {
 	Words   []string   // the command; if empty, each record is a shell command line
 	Shell   string     // shell and options that run scripts; "" means /bin/sh, used only if a shell is needed
 	Replace string     // placeholder for the record; "" means "{}"
-	Names   []string   // names of the columns, if they have names
-	First   []string   // first record, if columns have no names: its values are refused as {name}
-	Fields  bool       // {name} may name an entry of Values.Fields
+	Columns            // that {name} may stand for
 	Insert  Insert     // where the record is inserted
 	Batch   bool       // a command may take several records
 	Outs    []*Text    // files that the command makes: {out}, {out2} and so on stand for them
 	Caps    []task.Cap // named limits: {gpu} stands for the units of limit gpu that an attempt holds
+}
+
+// Columns says which {name} is a placeholder.
+type Columns struct {
+	Names  []string // names of the columns, if they have names
+	First  []string // first record, if columns have no names: its values are refused as {name}
+	Fields bool     // {name} may name an entry of Values.Fields
 }
 
 // Insert says where a command takes the record.

@@ -136,7 +136,7 @@ func TestBytes(t *testing.T) {
 	script := "printf '%s|' '\xff\ue000\xfe' \"\xc3\ue001\" {} \\{} \xe9; : \uf6ff # {}\xff"
 	argv := must(t, Config{Words: []string{script}}).Argv(Values{Records: [][]string{{"\xff'"}}})
 	require.Equal(t, "_crew1=${1}; shift 1; "+strings.Replace(script, "{}", `"${_crew1?}"`, 1), argv[2])
-	argv = must(t, Config{Words: []string{"x \"{\xff}\" {}; y"}, Fields: true}).Argv(Values{Records: [][]string{{"a"}}})
+	argv = must(t, Config{Words: []string{"x \"{\xff}\" {}; y"}, Columns: Columns{Fields: true}}).Argv(Values{Records: [][]string{{"a"}}})
 	require.Equal(t, "_crew1=${1} _crew2=${2}; shift 2; x \"${_crew1?}\" \"${_crew2?}\"; y", argv[2])
 	all := "\ufffd"
 	for r := rune(0xe000); r <= 0xf8ff; r++ {
@@ -171,7 +171,7 @@ func FuzzTemplate(f *testing.F) {
 		f.Add(strings.ReplaceAll(s, "{}", "{out}"), "", uint8(69))
 	}
 	f.Fuzz(func(t *testing.T, script, replace string, bits uint8) {
-		cfg := Config{Words: []string{script}, Replace: replace, Insert: Insert(bits & 3), Batch: bits&4 != 0, Fields: bits&8 != 0}
+		cfg := Config{Words: []string{script}, Replace: replace, Insert: Insert(bits & 3), Batch: bits&4 != 0, Columns: Columns{Fields: bits&8 != 0}}
 		if bits&16 != 0 {
 			cfg.Words = []string{"sh", "-c", script}
 		}

@@ -179,7 +179,7 @@ func TestWords(t *testing.T) {
 
 func textOf(t testing.TB, s string) *expand.Text {
 	t.Helper()
-	text, err := expand.NewText(s, expand.Config{Fields: true})
+	text, err := expand.NewText(s, expand.Config{Columns: expand.Columns{Fields: true}})
 	require.NoError(t, err)
 	return text
 }
