@@ -251,7 +251,7 @@ func (d *Dispatcher) unparkEntry(e *entry) Item {
 func (d *Dispatcher) startPlaced(l *line, at *host) (it Item, in int) {
 	left, s := d.Width(l.claim), &placement{host: at}
 	for _, id := range at.ids {
-		for x := d.slots.all[id]; left > 0 && x.held < x.Cap; left-- {
+		for x := d.slots.byID[id]; left > 0 && x.held < x.Cap; left-- {
 			s.slots = append(s.slots, id)
 			x.held++
 		}

@@ -9,8 +9,8 @@ import (
 // below, from priorities. The higher a priority, the lower its rank.
 const ManualRank = 1 << 32
 
-// While priorities differ, each agingStep starts lower the priority of new items by one. So no item
-// waits forever.
+// agingStep is how many starts lower the priority of all later items by one, while priorities
+// differ. So no item waits forever.
 const agingStep = 64
 
 // Limits restrict which items of a policy a Dispatcher starts. They count the items that slots
@@ -214,7 +214,7 @@ func (d *Dispatcher) globalWait() Wait {
 
 // slotOpen reports whether a slot may take an item that needs one place.
 func (d *Dispatcher) slotOpen(slot int) bool {
-	at := &d.slots.all[slot]
+	at := &d.slots.byID[slot]
 	return d.slots.hasRoom(slot) && !d.reserved(places, at.host, nil) && (d.limits.AllowSlot == nil || d.limits.AllowSlot(slot))
 }
 

@@ -178,7 +178,7 @@ func (d *driver) checkIdle(wait Wait) {
 			return
 		}
 		for _, id := range d.w.ids {
-			free := d.w.cap(id) > d.d.slots.all[id].held
+			free := d.w.cap(id) > d.d.slots.byID[id].held
 			holds(d.t, !free || d.refused[id] || d.mustWait(it), "item %v could start on slot %d", it, id)
 		}
 	}

@@ -425,7 +425,7 @@ func (d *driver) check() {
 	}
 	held := 0
 	for _, id := range d.w.ids {
-		held += d.d.slots.all[id].held
+		held += d.d.slots.byID[id].held
 	}
 	holds(d.t, d.d.Held() == held, "%d places are held, not %d", d.d.Held(), held)
 	holds(d.t, d.d.Len()+parked == len(d.queued), "%d queued and %d parked instead of %d", d.d.Len(), parked, len(d.queued))

@@ -4,11 +4,11 @@ import "slices"
 
 // store holds the items of several queues. The zero value is empty.
 type store struct {
-	n      int // items in the store
-	all    []*entry
-	unused freeList[entry]
-	index  map[uint64]*entry // by ID; nil until find is first called, to save time
-	pushed int64             // calls of add
+	n       int // items in the store
+	entries []*entry
+	unused  freeList[entry]
+	index   map[uint64]*entry // by ID; nil until find is first called, to save time
+	pushed  int64             // calls of add
 }
 
 // order is the position of an entry in its queue. Lower orders go first; they compare like slices.
@@ -104,8 +104,8 @@ func (s *store) insert(q *queue, it *Item) *entry {
 // put puts an item into q at a position.
 func (s *store) put(q *queue, it *Item, at order) *entry {
 	if len(s.unused) == 0 {
-		s.all = append(s.all, &entry{})
-		s.unused.put(s.all[len(s.all)-1])
+		s.entries = append(s.entries, &entry{})
+		s.unused.put(s.entries[len(s.entries)-1])
 	}
 	e := s.unused.get()
 	*e = entry{Item: *it, order: at, queue: q}
@@ -133,7 +133,7 @@ func (s *store) remove(e *entry) Item {
 func (s *store) find(id uint64) *entry {
 	if s.index == nil {
 		s.index = map[uint64]*entry{}
-		for _, e := range s.all {
+		for _, e := range s.entries {
 			if e.queue != nil {
 				s.index[e.ID] = e
 			}

@@ -20,7 +20,7 @@ type slot struct {
 type slots struct {
 	store
 	ids     []int   // of the slots that are in, ascending
-	all     []slot  // by ID; all[0] is never in
+	byID    []slot  // element 0 is never in
 	changed bool    // slots have joined or left since settle
 	hosts   []*host // of the slots that are in
 	byCost  bool    // the load of a slot is the cost of its items relative to its capacity, not their number
@@ -29,7 +29,7 @@ type slots struct {
 	taken    int // places that items take in these slots
 }
 
-func newSlots() slots { return slots{all: make([]slot, 1), changed: true} }
+func newSlots() slots { return slots{byID: make([]slot, 1), changed: true} }
 
 // Join adds a slot.
 func (s *slots) Join(in Slot) {
@@ -38,8 +38,8 @@ func (s *slots) Join(in Slot) {
 		panic(fmt.Sprintf("internal error: slot %d may not join", in.ID))
 	}
 	s.ids = slices.Insert(s.ids, at, in.ID)
-	for len(s.all) <= in.ID {
-		s.all = append(s.all, slot{})
+	for len(s.byID) <= in.ID {
+		s.byID = append(s.byID, slot{})
 	}
 	i := slices.IndexFunc(s.hosts, func(r *host) bool { return r.id == in.Host && r.stock == in.Stock })
 	if i < 0 {
@@ -48,7 +48,7 @@ func (s *slots) Join(in Slot) {
 	}
 	in.Cap = max(in.Cap, 1)
 	r := s.hosts[i]
-	s.all[in.ID].Slot, s.all[in.ID].host, s.all[in.ID].servedLast = in, r, false
+	s.byID[in.ID].Slot, s.byID[in.ID].host, s.byID[in.ID].servedLast = in, r, false
 	at, _ = slices.BinarySearch(r.ids, in.ID)
 	r.ids = slices.Insert(r.ids, at, in.ID)
 	s.countPlaces(in.ID, 1)
@@ -63,8 +63,8 @@ func (s *slots) Leave(id int) {
 	}
 	s.ids = slices.Delete(s.ids, at, at+1)
 	s.countPlaces(id, -1)
-	s.all[id].Cap = 0
-	r := s.all[id].host
+	s.byID[id].Cap = 0
+	r := s.byID[id].host
 	r.ids = slices.DeleteFunc(r.ids, func(o int) bool { return o == id })
 	s.hosts = slices.DeleteFunc(s.hosts, func(r *host) bool { return r.all == 0 })
 	s.changed = true
@@ -72,7 +72,7 @@ func (s *slots) Leave(id int) {
 
 // countPlaces adds the places of a slot that is in to the totals or, if by is -1, subtracts them.
 func (s *slots) countPlaces(id, by int) {
-	if x := &s.all[id]; x.Cap > 0 {
+	if x := &s.byID[id]; x.Cap > 0 {
 		s.capacity += by * x.Cap
 		s.taken += by * x.held
 		x.host.all += by * x.Cap
@@ -83,8 +83,8 @@ func (s *slots) countPlaces(id, by int) {
 // addHeld adds n to the number of times that a slot holds an item.
 func (s *slots) addHeld(id int, it *Item, n int) {
 	s.countPlaces(id, -1)
-	s.all[id].held += n
-	s.all[id].cost += int64(n) * weight(it)
+	s.byID[id].held += n
+	s.byID[id].cost += int64(n) * weight(it)
 	s.countPlaces(id, 1)
 }
 
@@ -99,7 +99,7 @@ func (s *slots) Serial() bool { return false }
 
 // hasRoom reports whether a slot is in and has free capacity.
 func (s *slots) hasRoom(id int) bool {
-	return s.all[id].held < s.all[id].Cap
+	return s.byID[id].held < s.byID[id].Cap
 }
 
 // leastLoaded returns the slot with the least load, of the slots with free capacity that may
@@ -116,7 +116,7 @@ func (s *slots) leastLoaded(may func(id int) bool) (best int) {
 }
 
 func (s *slots) load(id int) float64 {
-	x := &s.all[id]
+	x := &s.byID[id]
 	switch {
 	case s.byCost:
 		return float64(x.cost) / float64(x.Cap)

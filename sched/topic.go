@@ -48,9 +48,9 @@ func (p *byTopic) topicOf(it Item) uint64 {
 // capacityFor returns how many places there are in slots that may serve a topic, including places
 // that items still hold in slots that have left.
 func (p *byTopic) capacityFor(key uint64) (n int) {
-	for id := range p.all {
+	for id := range p.byID {
 		if p.mayServe(key, id) {
-			n += max(p.all[id].Cap, p.all[id].held)
+			n += max(p.byID[id].Cap, p.byID[id].held)
 		}
 	}
 	return n
@@ -115,7 +115,7 @@ func (p *byTopic) Push(it Item) bool {
 
 // mayServe reports whether a slot may serve a topic.
 func (p *byTopic) mayServe(key uint64, slot int) bool {
-	return !p.labels[key] || slices.Contains(p.all[slot].Labels, key)
+	return !p.labels[key] || slices.Contains(p.byID[slot].Labels, key)
 }
 
 func (p *byTopic) peek(slot int) *entry {
@@ -140,7 +140,7 @@ func (p *byTopic) countHeld(it *Item, by int) {
 }
 
 func (p *byTopic) Done(slot int, it Item, again bool) {
-	p.changed = p.all[slot].held > p.all[slot].Cap
+	p.changed = p.byID[slot].held > p.byID[slot].Cap
 	p.slots.Done(slot, it, again)
 	p.countHeld(&it, -1)
 }
@@ -163,6 +163,6 @@ func (p *byTopic) Join(s Slot) {
 		if t != nil {
 			p.refresh(t)
 		}
-		p.all[s.ID].servedLast = p.all[s.ID].servedLast || p.auto || t != nil
+		p.byID[s.ID].servedLast = p.byID[s.ID].servedLast || p.auto || t != nil
 	}
 }

@@ -11,8 +11,8 @@ type caps struct {
 	held   [][]bool // for each limit, the units that attempts hold
 	claims map[claimKey]*sched.Claim
 
-	hosts bool           // other names are offered by hosts, where their units are given out
-	names map[string]int // index of each name: the names in list come first, and then the names of hosts
+	fromHosts bool           // other names are offered by hosts, where their units are given out
+	names     map[string]int // index of each name: the names in list come first, and then the names of hosts
 }
 
 // claimKey identifies a claim. Tasks with the same needs mostly share one slice of them.
@@ -81,7 +81,7 @@ func (c *caps) claim(t *task.Task) (*sched.Claim, error) {
 	if claim != nil {
 		return claim, nil
 	}
-	if err := task.CheckNeeds(c.list, t.Asked.Needs, c.hosts); err != nil {
+	if err := task.CheckNeeds(c.list, t.Asked.Needs, c.fromHosts); err != nil {
 		return nil, err
 	}
 	claim = &sched.Claim{Places: w.weight}

@@ -62,7 +62,7 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	case task.Look:
 		reply.Snapshot = c.snapshot()
 	case task.Explain:
-		reply.Wheres = c.wheres(cmd)
+		reply.Wheres = c.describe(cmd)
 	}
 	return reply
 }
@@ -175,7 +175,7 @@ func (c *Core) snapshot() *task.Snapshot {
 		}
 	}
 	for _, id := range c.holders() {
-		s.Tasks = append(s.Tasks, c.entries[id].where())
+		s.Tasks = append(s.Tasks, c.entries[id].describe())
 	}
 	slices.SortStableFunc(s.Tasks, func(a, b task.Where) int { return a.Worker - b.Worker })
 	s.Waiting = c.waitingGroups()

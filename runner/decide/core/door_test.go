@@ -36,7 +36,7 @@ func (d *door) oneIn(in int) bool { return d.intn(in) == 0 }
 func (d *door) seconds(n int) time.Duration { return time.Duration(d.intn(2*n)) * time.Second / 2 }
 
 func (d *door) id() uint64 {
-	return rapid.Uint64Range(1, max(d.core.input.numbered.Load(), 1)).Draw(d.rt, "id")
+	return rapid.Uint64Range(1, max(d.core.input.lastID.Load(), 1)).Draw(d.rt, "id")
 }
 
 // configure combines random features.
@@ -157,7 +157,7 @@ func (d *door) checkInvariants() {
 	d.stopped = now.State != task.StateRunning && now.State != task.StateFinishing || d.core.time.Stopped()
 	waits, groups := 0, 0
 	for id, e := range d.core.entries {
-		where := d.core.where(id)
+		where := d.core.describeTask(id)
 		require.Equal(d.t, e.state.isWaiting(), where.Blocking != nil)
 		if e.state.isWaiting() {
 			waits++
@@ -194,7 +194,7 @@ func (d *door) act() {
 	waiting := map[uint64]bool{}
 	switch cmd.Op {
 	case task.Add:
-		cmd.Tasks = numbered(d.core.input.numbered.Load() + 1)
+		cmd.Tasks = numbered(d.core.input.lastID.Load() + 1)
 		if d.task(cmd.Tasks[0]); !d.fed {
 			return
 		}
@@ -260,7 +260,7 @@ func (d *door) finish() {
 	require.EqualValues(d.t, end.Stats.Admitted, len(d.finished))
 	require.EqualValues(d.t, end.Stats.Admitted, end.Stats.Released)
 	accepted := d.fed && len(ops) == 1 // no task was refused because the run was done
-	require.True(d.t, !accepted || int(d.core.input.numbered.Load()) == len(d.finished), "a task is lost")
+	require.True(d.t, !accepted || int(d.core.input.lastID.Load()) == len(d.finished), "a task is lost")
 	for id, o := range d.finished {
 		require.True(d.t, !d.cancelled[id] || o == task.Cancelled, "task %d: %v", id, o)
 		require.Equal(d.t, d.latest[id] == task.OK, o == task.OK, "task %d: %v after %v", id, o, d.latest[id])

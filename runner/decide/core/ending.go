@@ -329,7 +329,7 @@ func (c *Core) seal() bool {
 	d, i := &c.end, &c.input
 	ends := (i.over() || d.phase > going) && d.closedPipeAt.IsZero()
 	d.sealed = d.sealed || ends && len(c.entries) == 0 && c.pool.streams.serving == 0 &&
-		(c.cfg.Feed.Open || uint64(c.output.stats.Admitted) == i.numbered.Load())
+		(c.cfg.Feed.Open || uint64(c.output.stats.Admitted) == i.lastID.Load())
 	return d.sealed
 }
 

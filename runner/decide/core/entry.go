@@ -87,8 +87,8 @@ func (e *entry) cancelResult(err error, now time.Time) *task.Result {
 	}
 }
 
-// where describes the attempt of a task that holds a slot.
-func (e *entry) where() task.Where {
+// describe returns a description of the attempt of a task that holds a slot.
+func (e *entry) describe() task.Where {
 	w := task.NewWhere("running", e.task)
 	w.Attempt, w.Worker, w.Host, w.Units, w.Start = e.number, e.slot.ID, task.Bytes(e.slot.Host), e.units, e.begunAt
 	return w

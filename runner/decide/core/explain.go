@@ -242,9 +242,9 @@ func (c *Core) waitingGroups() (list []task.Blocking) {
 	return list[:min(len(list), maxGroups)]
 }
 
-// wheres describes the tasks that cmd names or, if it has no IDs, the first tasks that run, wait or
-// have failed lately.
-func (c *Core) wheres(cmd task.Command) (list []task.Where) {
+// describe returns descriptions of the tasks that cmd names or, if it has no IDs, of the first
+// tasks that run, wait or have failed lately.
+func (c *Core) describe(cmd task.Command) (list []task.Where) {
 	ids := cmd.IDs
 	if len(ids) == 0 {
 		for id, e := range c.entries {
@@ -259,16 +259,16 @@ func (c *Core) wheres(cmd task.Command) (list []task.Where) {
 		ids = ids[:min(len(ids), cmp.Or(cmd.N, maxListed))]
 	}
 	for _, id := range ids {
-		list = append(list, c.where(id))
+		list = append(list, c.describeTask(id))
 	}
 	return list
 }
 
-// where describes a task, even if it has ended or does not exist.
-func (c *Core) where(id uint64) (w task.Where) {
+// describeTask returns a description of a task, even if it has ended or does not exist.
+func (c *Core) describeTask(id uint64) (w task.Where) {
 	if e := c.entries[id]; e != nil {
 		if e.slot != nil && !e.sentAhead() {
-			return e.where()
+			return e.describe()
 		}
 		w = task.NewWhere("ended", e.task)
 		if w.Attempt = e.number; e.state != decided {

@@ -22,35 +22,35 @@ const maxTurnRank = 1 << 20
 
 // input knows which tasks are still to come, from the reader or by commands.
 type input struct {
-	numbered atomic.Uint64 // the last task ID handed out
-	ended    bool
-	stopped  bool      // nothing more is read or added
-	reading  bool      // the reader is awake
-	fed      bool      // task.Add has come
-	idleAt   time.Time // since when no task is unfinished; zero if one is
+	lastID  atomic.Uint64 // the last task ID handed out
+	ended   bool
+	stopped bool      // nothing more is read or added
+	reading bool      // the reader is awake
+	fed     bool      // task.Add has come
+	idleAt  time.Time // since when no task is unfinished; zero if one is
 }
 
 // over reports whether no more tasks come.
 func (i *input) over() bool { return i.ended || i.stopped }
 
 // exists reports whether a task ID was handed out.
-func (i *input) exists(id uint64) bool { return id > 0 && id <= i.numbered.Load() }
+func (i *input) exists(id uint64) bool { return id > 0 && id <= i.lastID.Load() }
 
 // reserve marks the IDs up to last as handed out by an earlier run.
-func (i *input) reserve(last uint64) { i.numbered.Store(max(i.numbered.Load(), last)) }
+func (i *input) reserve(last uint64) { i.lastID.Store(max(i.lastID.Load(), last)) }
 
 // giveBack takes back IDs that no task got, so that the next tasks get them. It does nothing if
 // higher IDs were handed out meanwhile.
 func (i *input) giveBack(ids []uint64) {
 	if n := len(ids); n > 0 && ids[n-1]-ids[0] == uint64(n-1) {
-		i.numbered.CompareAndSwap(ids[n-1], ids[0]-1)
+		i.lastID.CompareAndSwap(ids[n-1], ids[0]-1)
 	}
 }
 
 // Number returns the ID of a new task. All IDs come from here. Unless Feed.Open is set, the task
 // must then be admitted; tasks may be admitted in any order. Number is safe for concurrent use, and
 // the only method that may be called outside Step.
-func (c *Core) Number() uint64 { return c.input.numbered.Add(1) }
+func (c *Core) Number() uint64 { return c.input.lastID.Add(1) }
 
 // Read admits tasks from the reader, and returns how many more it may bring. If that is 0, the
 // reader must wait for Effects.Read.
@@ -109,7 +109,7 @@ func (c *Core) admit(t *task.Task) {
 		return
 	}
 	if !c.input.exists(t.ID) {
-		panic(fmt.Sprintf("internal error: task %d of %d admitted", t.ID, c.input.numbered.Load()))
+		panic(fmt.Sprintf("internal error: task %d of %d admitted", t.ID, c.input.lastID.Load()))
 	}
 	c.output.stats.Apply(c.output.newEvent(task.Admitted, t.ID, t))
 	e := c.newEntry()
