@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -32,9 +31,10 @@ type kin struct {
 	crewStart int64    // when crew began
 	marks     []string // variables in the environment of all processes of the task; CREW_PID is the first
 
-	groups       map[int]int64 // the task's groups, with the Start of their leaders; 0 for leaders that have been reaped
-	members      map[int]int64 // the processes found last, with their Start: they may have left their group since
-	endRequested int64         // when the task was first asked to end, or 0: later processes are not daemons
+	groups  map[int]int64 // the task's groups, with the Start of their leaders; 0 for leaders that have been reaped
+	members map[int]int64 // the processes found last, with their Start: they may have left their group since
+	daemons map[int]bool  // the sessions of the daemons found last
+	ending  bool          // the task was asked to end: no process is a daemon any more, except those in daemons and their descendants
 }
 
 // newKin returns a kin without groups.
@@ -64,6 +64,9 @@ func (k *kin) find(all []kernel.Process) (own, daemons []kernel.Process) {
 			delete(k.groups, p.PID) // the group has ended, and another process has its ID
 		}
 	}
+	if !k.ending {
+		k.daemons = map[int]bool{}
+	}
 	isOwn, checked, isDaemon := map[int]bool{}, map[int]bool{}, map[int]bool{}
 	for checkOrphans := false; ; {
 		before := len(own)
@@ -80,7 +83,8 @@ func (k *kin) find(all []kernel.Process) (own, daemons []kernel.Process) {
 				if !k.isOrphan(p, byPID) || !k.hasMarks(p.PID) {
 					continue
 				}
-				if isDaemon[p.PID] = p.Session != k.session && (k.endRequested == 0 || p.Start < k.endRequested); isDaemon[p.PID] {
+				if isDaemon[p.PID] = k.isDaemon(p, byPID); isDaemon[p.PID] {
+					k.daemons[p.Session] = true
 					continue
 				}
 			}
@@ -108,17 +112,33 @@ func (k *kin) find(all []kernel.Process) (own, daemons []kernel.Process) {
 
 // isOrphan reports whether a process has no ancestor that crew has started, and is not in a group of
 // such a process. In the engine, tasks of several submitters may have the same marks.
-func (k *kin) isOrphan(p kernel.Process, at map[int]kernel.Process) bool {
-	if at[p.Group].Parent == k.crew {
+func (k *kin) isOrphan(p kernel.Process, byPID map[int]kernel.Process) bool {
+	if byPID[p.Group].Parent == k.crew {
 		return false
 	}
-	for range len(at) {
+	for range len(byPID) {
 		if p.Parent == k.crew {
 			return false
 		}
-		p = at[p.Parent]
+		p = byPID[p.Parent]
 	}
 	return true
+}
+
+// isDaemon reports whether an orphan is a daemon, or was started by one. Once the task was asked to
+// end, what its processes start does not become a daemon. Start times could not tell this: Linux
+// counts them in ticks of 10 ms.
+func (k *kin) isDaemon(p kernel.Process, byPID map[int]kernel.Process) bool {
+	if p.Session == k.session || !k.ending {
+		return p.Session != k.session
+	}
+	for range len(byPID) {
+		if k.daemons[p.Session] {
+			return true
+		}
+		p = byPID[p.Parent]
+	}
+	return false
 }
 
 // hasMarks reports whether all marks are in the environment of a process.
@@ -232,9 +252,7 @@ func (p *process) signalLocked(walk func() []kernel.Process, ending bool, sigs .
 	all := walk()
 	found, _ := k.find(all)
 	if ending {
-		if k.endRequested == 0 && len(all) > 0 {
-			k.endRequested = slices.MaxFunc(all, func(a, b kernel.Process) int { return cmp.Compare(a.Start, b.Start) }).Start
-		}
+		k.ending = k.ending || len(all) > 0
 		found = slices.DeleteFunc(found, func(q kernel.Process) bool { return k.ofOtherCrew(q.PID) })
 	}
 	done := map[int]bool{}
