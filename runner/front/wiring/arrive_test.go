@@ -11,7 +11,8 @@ import (
 	"crew/runner/steer/control"
 )
 
-// TestArrive: what was left for a crew serve is added once, also by the next one, unless it never can be.
+// TestArrive checks that a request that was left for a crew serve is added once, by this one or the next one,
+// unless it is wrong.
 func TestArrive(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", crewtest.ShortDir(t))
 	dir := t.TempDir()
@@ -31,7 +32,7 @@ func TestArrive(t *testing.T) {
 		}
 		s = serve(t, "-j1 --max-queued 3 --state "+dir)
 		synctest.Wait()
-		arrive("a", false, false, "task a", "task b", "task c", "task d", "task e") // more than may wait
+		arrive("a", false, false, "task a", "task b", "task c", "task d", "task e") // more than --max-queued
 		arrive("a", false, false, "task a", "task b", "task c", "task d", "task e")
 		later, err := s.Arrive("b", []byte("garbage\n"))
 		require.False(t, later)
@@ -50,7 +51,8 @@ func TestArrive(t *testing.T) {
 	})
 }
 
-// What arrives before the run begins does not wait for that, which may never be.
+// TestArriveBeforeTheRun checks that a request that arrives before the run starts does not wait for the run,
+// which may never start.
 func TestArriveBeforeTheRun(t *testing.T) {
 	later, err := newFeed(nil, nil, nil, nil).Arrive("x", nil)
 	require.NoError(t, err)

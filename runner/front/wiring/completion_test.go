@@ -16,17 +16,17 @@ import (
 	"crew/runner/front/cli"
 )
 
-// completers are the shells that complete, and the program that each needs. The script
-// testdata/complete.SHELL completes the lines that are its arguments, by the completion script
-// that $SCRIPT names. It prints the words offered for each, and then a line "--------".
+// completers maps shells to the program that each needs. The script testdata/complete.SHELL completes its
+// arguments, which are lines, with the completion script $SCRIPT. After the words for each line, it prints a
+// line "--------".
 var completers = map[string]string{"bash": "bash", "zsh": "zsh", "fish": "awk"}
 
-// TestCompletion has shells complete lines in a directory that holds one file and one directory.
+// TestCompletion completes lines in real shells, in a directory that holds one file and one directory.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	type row struct{ Line, Offers, Not string }
 	rows, lines := crewtest.Rows[row]("testdata/completions.jsonl")
-	programs := filepath.Dir(crewtest.Build(t, "crew")) // the scripts ask the crew in PATH
+	programs := filepath.Dir(crewtest.Build(t, "crew")) // the scripts run the crew in PATH
 	for shell, needs := range completers {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()

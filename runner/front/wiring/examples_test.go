@@ -24,7 +24,7 @@ func examples(t *testing.T) []string {
 	return list
 }
 
-// Every command line of crew in the manual pages is one that crew accepts.
+// TestExamples checks that crew accepts every one of its command lines in the manual pages.
 func TestExamples(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	require.NoError(t, err)
@@ -34,10 +34,10 @@ func TestExamples(t *testing.T) {
 		for _, m := range regexp.MustCompile(`(?m)< ([\w.-]+)`).FindAllStringSubmatch(text, -1) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, m[1]), nil, 0o666))
 		}
-		// The shell finds no program, and gives the words of crew's command lines.
+		// The shell finds no program, and prints the words of crew's command lines.
 		cmd := exec.Command(bash, "-c", `crew() { printf '%s\0' "$@" END >&3; }; PATH=; exec 3>&1 >&2 2>/dev/null; `+text)
 		cmd.Dir = dir
-		out, _ := cmd.Output() // the last command may be none of crew's
+		out, _ := cmd.Output() // the last command may be another program
 		for line := range strings.SplitSeq(strings.TrimSuffix(string(out), "END\x00"), "END\x00") {
 			words := strings.Split(strings.TrimSuffix(line, "\x00"), "\x00")
 			if line == "" {

@@ -24,7 +24,7 @@ import (
 	"crew/runner/front/cli"
 )
 
-// statusRow is a row of testdata/statuses.jsonl: how a run ended, and the exit status for that.
+// statusRow is a row of testdata/statuses.jsonl: the end of a run, and the exit status for it.
 type statusRow struct {
 	Why      string
 	Reason   string
@@ -32,7 +32,7 @@ type statusRow struct {
 	Ended    map[task.Outcome]int64
 	InputEnd bool
 	Halt     core.Halt
-	Result   *struct { // the one that ended the run
+	Result   *struct { // the result that ended the run
 		Outcome      task.Outcome
 		Code, Signal int
 		InVain       bool
@@ -75,7 +75,7 @@ type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-// The exit statuses of the man page are the constants of exit.go.
+// TestManPageHasTheStatuses compares the exit statuses of the man page with the constants of exit.go.
 func TestManPageHasTheStatuses(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "exit.go", nil, 0)
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestManPageHasTheStatuses(t *testing.T) {
 	require.ElementsMatch(t, want, got)
 }
 
-// manText returns the manual pages whose files match a pattern.
+// manText returns the text of the manual pages whose file names match a pattern.
 func manText(t *testing.T, pattern string) string {
 	t.Helper()
 	files, err := filepath.Glob("../../../man/" + pattern)

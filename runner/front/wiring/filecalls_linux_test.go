@@ -18,15 +18,15 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// judgedVariable makes the test binary a crew whose system calls are judged, see
+// judgedVariable is the variable that makes the test binary act as a crew whose system calls are judged. See
 // startJudged.
 const judgedVariable = "CREW_TEST_JUDGED"
 
-// notJudged is its exit status where the system does not allow that.
+// notJudged is the exit status of such a crew if the system does not allow it.
 const notJudged = 99
 
-// callNames are the system calls that make, change and remove files. A kill at any
-// other call has the effect of a kill at the next one of these.
+// callNames holds the system calls that create, change and remove files. A kill at any other call has the same
+// effect as a kill at the next one of these.
 var callNames = map[int32]string{
 	unix.SYS_OPENAT: "openat", unix.SYS_OPENAT2: "openat2", unix.SYS_CLOSE: "close", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite", unix.SYS_FSYNC: "fsync",
 	unix.SYS_FDATASYNC: "fdatasync", unix.SYS_SYNCFS: "syncfs", unix.SYS_FTRUNCATE: "ftruncate", unix.SYS_FCNTL: "fcntl",
@@ -34,13 +34,12 @@ var callNames = map[int32]string{
 	unix.SYS_MKDIRAT: "mkdirat", unix.SYS_UNLINKAT: "unlinkat", unix.SYS_RENAMEAT2: "renameat2",
 }
 
-// byName are those that take the name of a file, as their second argument.
+// byName holds the calls that take a file name as their second argument.
 var byName = map[int32]bool{
 	unix.SYS_OPENAT: true, unix.SYS_OPENAT2: true, unix.SYS_MKDIRAT: true, unix.SYS_UNLINKAT: true, unix.SYS_RENAMEAT2: true,
 }
 
-// notice is a call that waits to be judged: struct seccomp_notif of
-// linux/seccomp.h.
+// notice is a call that waits for its verdict: struct seccomp_notif of linux/seccomp.h.
 type notice struct {
 	id         uint64
 	pid, flags uint32
@@ -50,7 +49,7 @@ type notice struct {
 	args       [6]uint64
 }
 
-// answer is the judgement: struct seccomp_notif_resp.
+// answer carries the verdict: struct seccomp_notif_resp.
 type answer struct {
 	id    uint64
 	val   int64
@@ -67,16 +66,15 @@ func init() {
 	}
 }
 
-// exposeCalls lets the process at the other end of descriptor 3 judge each of
-// callNames that this process makes from now on, and that its children make
-// (seccomp_unotify(2)).
+// exposeCalls lets the process at the other end of descriptor 3 judge each call in callNames that this process
+// and its children make from now on. See seccomp_unotify(2).
 func exposeCalls() error {
-	// TSYNC: the calls of all threads.
+	// TSYNC: cover all threads.
 	const flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_TSYNC |
 		unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
-	program := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the call's number
+	program := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number of the call
 	for call := range callNames {
-		jump := uint8(len(callNames) + 1 - len(program)) // over the others and the next return
+		jump := uint8(len(callNames) + 1 - len(program)) // past the other comparisons and the next return
 		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(call), Jt: jump})
 	}
 	program = append(program,
@@ -101,20 +99,20 @@ func exposeCalls() error {
 // fileCall is a system call of crew on a file below its working directory.
 type fileCall struct {
 	name  string
-	path  string // relative to the directory, with a slash in front
-	to    string // likewise, of a rename
-	grows bool   // it can fail with ENOSPC
+	path  string // relative to the directory, starting with a slash
+	to    string // likewise, for a rename
+	grows bool   // the call can fail with ENOSPC
 }
 
 func (c fileCall) String() string { return c.name + " " + c.path }
 
-// verdict says what becomes of a call.
+// verdict says what happens to a call.
 type verdict int
 
 const (
 	goesOn      verdict = iota
 	dies                // crew is killed before it makes the call
-	interrupted         // it gets SIGINT first
+	interrupted         // crew gets SIGINT before the call
 	hasNoRoom           // the call fails with ENOSPC
 )
 
@@ -125,12 +123,12 @@ type judged struct {
 	calls    []fileCall // in the order in which they were judged
 	killed   bool
 	listener int
-	over     chan error // gets the end of serve
+	over     chan error // gets the result of serve
 }
 
-// startJudged starts crew with its file calls judged. strace(1) can inject a signal
-// or an error, too, at the nth call, but it counts the calls of each thread apart.
-// A Go program makes them on many threads, so most of them would never be the nth.
+// startJudged starts a crew whose file calls are judged. strace(1) can also inject a signal or an error at the nth
+// call, but it counts the calls of each thread separately. A Go program makes them on many threads, so most
+// calls would never be the nth.
 func startJudged(t *testing.T, cmd *exec.Cmd, judge func(fileCall) verdict) *judged {
 	t.Helper()
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -160,14 +158,14 @@ func startJudged(t *testing.T, cmd *exec.Cmd, judge func(fileCall) verdict) *jud
 	return p
 }
 
-// wait waits for the end of crew and of all processes that it has started.
+// wait waits until crew and all processes that it has started have ended.
 func (p *judged) wait(t *testing.T) {
 	t.Helper()
 	_ = p.cmd.Wait()
 	require.NoError(t, <-p.over)
 }
 
-// serve judges calls until no process is left that could make one.
+// serve judges calls until no process is left that can make one.
 func (p *judged) serve() error {
 	defer unix.Close(p.listener)
 	for {
@@ -227,8 +225,8 @@ func (p *judged) ioctl(request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// fileCall returns the call of a notice, and false if it is none on a file below
-// crew's directory, or none of crew's own.
+// fileCall returns the call of a notice. It returns false if crew itself did not make the call, or the file is not
+// below crew's directory.
 func (p *judged) fileCall(n *notice) (fileCall, bool) {
 	pid := p.cmd.Process.Pid
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", pid, n.pid)); err != nil || p.killed {
@@ -250,7 +248,7 @@ func (p *judged) fileCall(n *notice) (fileCall, bool) {
 	switch n.call {
 	case unix.SYS_OPENAT, unix.SYS_OPENAT2:
 		flags := n.args[2]
-		if n.call == unix.SYS_OPENAT2 { // it points to struct open_how of linux/openat2.h
+		if n.call == unix.SYS_OPENAT2 { // a pointer to struct open_how of linux/openat2.h
 			flags = binary.NativeEndian.Uint64(p.memory(flags, 8))
 		}
 		_, err := os.Lstat(path)
@@ -264,7 +262,8 @@ func (p *judged) fileCall(n *notice) (fileCall, bool) {
 	return c, below
 }
 
-// name returns the path of a name at an address in crew's memory, as seen from a descriptor.
+// name returns the path for the file name at an address in crew's memory, relative to the directory of a
+// descriptor.
 func (p *judged) name(fd, at uint64) string {
 	path, _, _ := strings.Cut(string(p.memory(at, unix.PathMax)), "\x00")
 	switch {
@@ -277,13 +276,13 @@ func (p *judged) name(fd, at uint64) string {
 	return path
 }
 
-// opened returns the path of one of crew's descriptors.
+// opened returns the path that one of crew's descriptors is open on.
 func (p *judged) opened(fd uint64) string {
 	path, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", p.cmd.Process.Pid, int32(fd)))
 	return path
 }
 
-// memory returns n bytes of crew's memory, zero where there is none.
+// memory returns n bytes of crew's memory. Bytes that cannot be read are zero.
 func (p *judged) memory(at uint64, n int) []byte {
 	b := make([]byte, n)
 	if mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", p.cmd.Process.Pid)); err == nil {

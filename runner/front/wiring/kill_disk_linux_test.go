@@ -14,27 +14,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// onDisk is what a power cut leaves of a file.
+// onDisk is the state of a file after a power cut.
 type onDisk struct {
 	text string
 	time time.Time // when it was written
 }
 
-// disk follows what is on disk of the files below a directory: what was synced, and the
-// renames in directories that were.
+// disk tracks the files below a directory as they are on disk: their synced contents, and the renames in synced
+// directories.
 type disk struct {
 	*scene
 	files   map[string]onDisk // by path
-	pending []fileCall        // renames of these that may be undone, in order
+	pending []fileCall        // renames that a power cut may undo, in order
 }
 
 func newDisk(s *scene) *disk { return &disk{scene: s, files: s.files("/")} }
 
-// observed matches the files that are there for the test alone: they outlive power cuts, and
-// a disk always has room for them.
+// observed matches the files that only the test uses. They survive power cuts, and the disk always has room for
+// them.
 var observed = regexp.MustCompile(`^/(stdout|stderr|effects|tried|work)`)
 
-// files returns the files below a path, by their own.
+// files returns the files below a path, by their paths.
 func (s *scene) files(below string) map[string]onDisk {
 	files := map[string]onDisk{}
 	_ = filepath.WalkDir(filepath.Join(s.dir, below), func(path string, e fs.DirEntry, err error) error {
@@ -50,7 +50,7 @@ func (s *scene) files(below string) map[string]onDisk {
 	return files
 }
 
-// sees takes a call that is about to be made.
+// sees records a call that is about to be made.
 func (d *disk) sees(c fileCall) {
 	switch c.name {
 	case "fsync", "fdatasync":
@@ -63,7 +63,7 @@ func (d *disk) sees(c fileCall) {
 		d.files, d.pending = d.scene.files("/"), nil
 	case "renameat", "renameat2":
 		if to, err := os.Lstat(d.dir + c.to); err == nil && to.IsDir() && c.name == "renameat" {
-			return // that fails: only renameat2 is told to swap directories
+			return // the call fails: only renameat2 is asked to swap directories
 		}
 		for path := range d.scene.files(c.path) {
 			if _, synced := d.files[path]; !synced {
@@ -71,21 +71,21 @@ func (d *disk) sees(c fileCall) {
 			}
 		}
 		if d.has("--state") && path.Dir(c.to) != "/state" && d.replaces(c) {
-			rename(d.files, c) // were it undone, the time of change would tell, which restore cannot set
+			rename(d.files, c) // cannot be undone: restore cannot set the time of change, which would differ
 			return
 		}
 		d.pending = append(d.pending, c)
 	}
 }
 
-// replaces reports whether a target that was there goes.
+// replaces reports whether a rename replaces an existing target.
 func (d *disk) replaces(r fileCall) bool {
 	from, err := os.Lstat(d.dir + r.path)
 	_, there := d.files[r.to]
 	return there || err == nil && from.IsDir()
 }
 
-// syncNames takes the sync of a directory.
+// syncNames records the sync of a directory.
 func (d *disk) syncNames(dir string) {
 	d.pending = slices.DeleteFunc(d.pending, func(r fileCall) bool {
 		if path.Dir(r.to) != dir {
@@ -99,11 +99,11 @@ func (d *disk) syncNames(dir string) {
 			name = path.Dir(name)
 		}
 		_, err := os.Lstat(d.dir + name)
-		return err != nil // it was removed
+		return err != nil // the file was removed
 	})
 }
 
-// rename renames a file, or those in a directory, which takes the place of another one.
+// rename renames a file, or the files of a directory, which replaces another directory.
 func rename(files map[string]onDisk, r fileCall) {
 	moved := map[string]onDisk{}
 	for path, file := range files {
@@ -119,8 +119,8 @@ func rename(files map[string]onDisk, r fileCall) {
 	maps.Copy(files, moved)
 }
 
-// cut returns what a power cut leaves now. The kernel may have written back more than was
-// synced, and has removed the directories that were.
+// cut returns the files that a power cut leaves now. The kernel may have written back more than was synced, and
+// has removed the directories that were removed.
 func (d *disk) cut() map[string]onDisk {
 	left := maps.Clone(d.files)
 	for _, r := range d.pending {
@@ -139,7 +139,7 @@ func (d *disk) cut() map[string]onDisk {
 	return left
 }
 
-// restore makes the files those that a power cut has left.
+// restore restores the files that a power cut has left.
 func (s *scene) restore(left map[string]onDisk) {
 	now := s.files("/")
 	for name := range now {

@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// filesWork is the script of tasks that make files: of a version of the command, an input and
-// the temporary names. A task also writes to stdout what it makes. One fails once, another
-// one always.
+// filesWork is the script of tasks that make files. Its arguments are the version of the command, the input and the
+// temporary names. A task also writes the content to stdout. One task fails once, another one always.
 const filesWork = `version=$1 in=${2##*/}
 shift 2
 text() {
@@ -36,7 +35,7 @@ text
 echo $in >> effects
 `
 
-// filesWorker is the script of a persistent worker that runs a version of it.
+// filesWorker is the script of a persistent worker that does the same.
 const filesWorker = `while read -r line; do
 	id=${line#*'"id":'} in=${line#*'"args":["'} out=${line#*'"out":"'}
 	sh work $1 ${in%%'"'*} ${out%%'"'*} > /dev/null
@@ -44,17 +43,17 @@ const filesWorker = `while read -r line; do
 done
 `
 
-// made is what a version of the command makes of an input. The first one always succeeds.
+// made returns the content that a version of the command makes from an input. The first version always succeeds.
 func made(version, in string) string {
 	return fmt.Sprintf("begin %s %s\n%09999d\nend %[1]s %[2]s\n", version, in, 0)
 }
 
 var filesInputs = []string{"in/plain", "in/retried", "in/failing", "in/other"}
 
-// killedFiles makes files. Each target is whole or absent at any moment, and what was there
-// is there until it is replaced. In the end there is what the last command makes, nothing
-// under a temporary name, and only what ran at a kill has run again. With a run before, the
-// first version of the command has made all targets.
+// killedFiles runs tasks that make files. At any moment each target is complete or absent, and an old target stays
+// until it is replaced. At the end there are the files of the last command, no temporary files, and only tasks
+// that ran during a kill have run again. With a run before, the first version of the command has made all
+// targets.
 type killedFiles struct{ *scene }
 
 func (k *killedFiles) prepare() {
@@ -68,8 +67,7 @@ func (k *killedFiles) prepare() {
 		k.all("1")
 		require.NoError(k.t, os.Remove(filepath.Join(k.dir, "effects")))
 	}
-	// What there is of targets is older than the inputs, unless the journal has to tell that
-	// they are not up to date.
+	// Targets are older than the inputs, unless the journal has to show that they are not up to date.
 	require.NoError(k.t, filepath.WalkDir(k.dir, func(path string, _ fs.DirEntry, err error) error {
 		year := 2010
 		if strings.HasPrefix(path, k.dir+"/in/") {
@@ -101,7 +99,7 @@ func (k *killedFiles) check() {
 	targets := k.targets()
 	for path := range k.files("/") {
 		if k.rough && k.cuts > 1 && strings.Contains(path, ".crew-") {
-			continue // a kill in a run that made again what had outlived a power cut beside another target
+			continue // left by a kill in a run that remade a target that had survived a power cut, unlike the other one
 		}
 		require.NotContains(k.t, path, ".crew-")
 		if dir := filepath.Dir(path); dir != "/in" && dir != "/state" && path != "/log" {
@@ -113,7 +111,7 @@ func (k *killedFiles) check() {
 	}
 }
 
-// all checks that each target has been made whole by one of some versions of the command.
+// all checks that each target is the complete file of one of the versions.
 func (k *killedFiles) all(versions ...string) {
 	k.t.Helper()
 	for path, in := range k.targets() {
@@ -125,13 +123,13 @@ func (k *killedFiles) all(versions ...string) {
 			whole = []string{made("1", in)}
 		}
 		if k.Before == nil && (in == "failing" || len(versions) > 1) {
-			whole = append(whole, "") // it is not there yet
+			whole = append(whole, "") // the target need not exist yet
 		}
 		require.Contains(k.t, whole, k.read(path), path)
 	}
 }
 
-// targets returns the paths of the files that are made, and their inputs.
+// targets returns the paths of the targets, with their inputs.
 func (k *killedFiles) targets() map[string]string {
 	paths := map[string]string{}
 	for _, arg := range k.Args {

@@ -20,22 +20,22 @@ import (
 	"crew/runner/crewtest"
 )
 
-// killPlan is a row of testdata/kills.jsonl: something that crew does, and what disturbs it.
+// killPlan is a row of testdata/kills.jsonl: something that crew does, and the disturbances.
 type killPlan struct {
 	Does   string            // one of subjects
 	Args   []string          // options
-	Before [][]string        // what earlier runs had beside these, see the subject
-	Cut    string            // the last of them was killed at this call
-	With   []string          // more options of the run that is disturbed
-	At     map[string]string // the kinds of disturbances: the call that the gate disturbs so, if any
+	Before [][]string        // more options of earlier runs; see the subject
+	Cut    string            // the last earlier run was killed at this call
+	With   []string          // more options of the disturbed run
+	At     map[string]string // by kind of disturbance, the call that the gate disturbs, if any
 }
 
-// subject is what is disturbed.
+// subject is a use of crew that is disturbed.
 type subject interface {
-	prepare()           // makes what is there before
+	prepare()           // sets up the files before the run
 	run(d *disturbance) // runs crew to its end, or until it is disturbed
-	holds()             // checks what holds at any moment
-	check()             // checks what holds once a run has come to its end
+	holds()             // checks properties that hold at any moment
+	check()             // checks properties that hold after a complete run
 }
 
 var subjects = map[string]func(*scene) subject{
@@ -44,11 +44,10 @@ var subjects = map[string]func(*scene) subject{
 	"files":   func(s *scene) subject { return &killedFiles{scene: s} },
 }
 
-// TestDisturbed disturbs crew at the system calls by which it writes files: it is killed
-// there, is interrupted, has no room on its disk, or has its power cut. The next run that is
-// not disturbed leaves everything as it should be. The gate disturbs each plan at the calls
-// that it names; the soak at every call, sometimes at another one of the run after that, too,
-// and from outside at any time.
+// TestDisturbed disturbs crew at the system calls that write files: it is killed, interrupted, has no room on its
+// disk, or loses power. The next undisturbed run must leave everything in order. The gate disturbs each plan at the
+// calls that the plan names. The soak disturbs it at every call, sometimes also at a call of the next run, and from
+// outside at any time.
 func TestDisturbed(t *testing.T) {
 	t.Parallel()
 	plans, lines := crewtest.Rows[killPlan]("testdata/kills.jsonl")
@@ -82,8 +81,8 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// disturb disturbs a run, kills the next one at its call number again unless that is 0, and
-// then lets a run come to its end. It reports whether the first one was disturbed.
+// disturb disturbs a run, kills the next run at call number again, unless that is 0, and then completes a run. It
+// reports whether the first run was disturbed.
 func disturb(t *testing.T, p killPlan, d *disturbance, again int) bool {
 	s := &scene{killPlan: p, t: t, dir: filepath.Join(t.TempDir(), "work"), Rand: crewtest.Rand(t, d.nth)}
 	require.NoError(t, os.Mkdir(s.dir, 0o777))
@@ -101,19 +100,19 @@ func disturb(t *testing.T, p killPlan, d *disturbance, again int) bool {
 	return d.hit
 }
 
-// disturbance is what is done to a run, and when. The zero value is nothing.
+// disturbance says how and when a run is disturbed. The zero value does nothing.
 type disturbance struct {
 	what  string // "kill", "interrupt", "no room" (from then on), "no room once", "power cut" or "outside"
-	call  string // only at such calls: a name and a pattern of its path; "" for any
-	nth   int    // at which of them
+	call  string // the calls to disturb, as a name and a pattern for the path; "" for any
+	nth   int    // the number of the call among these
 	after time.Duration
 
 	seen int
 	hit  bool
 }
 
-// callNamed returns a disturbance at a call, such as "fsync /state/*": the first one, or the
-// one whose number follows.
+// callNamed returns a disturbance at a call such as "fsync /state/*". A number after it says which of these calls; the
+// default is the first one.
 func callNamed(what, text string) *disturbance {
 	d := &disturbance{what: what, nth: 1}
 	name, pattern := "", ""
@@ -122,7 +121,7 @@ func callNamed(what, text string) *disturbance {
 	return d
 }
 
-// judge says what becomes of a call.
+// judge returns the verdict on a call.
 func (d *disturbance) judge(c fileCall) verdict {
 	noRoom := strings.HasPrefix(d.what, "no room")
 	matches, _ := path.Match(cmp.Or(d.call, c.String()), c.String())
@@ -154,8 +153,8 @@ type scene struct {
 	t     *testing.T
 	dir   string
 	runs  int
-	cuts  int  // runs in which something was cut short
-	rough bool // a disk was full or has lost something: what had ended may run again
+	cuts  int  // number of runs that were cut short
+	rough bool // a disk was full or has lost data: ended tasks may run again
 
 	calls  []fileCall // of the latest run
 	killed bool
@@ -163,11 +162,11 @@ type scene struct {
 	said   string // on stderr
 }
 
-// crewLine is a line of crew's own on stderr.
+// crewLine matches a line on stderr that crew itself wrote.
 var crewLine = regexp.MustCompile(`(?m)^crew: .*\n`)
 
-// crew runs crew there with its calls disturbed. Meanwhile, clients do something until it is
-// over. Unless it is disturbed, it exits with the given status.
+// crew runs crew in the scene, with its calls disturbed. Meanwhile it calls clients, which runs until over reports
+// true. Unless it was disturbed, crew must exit with the given status.
 func (s *scene) crew(d *disturbance, status int, clients func(over func() bool), cmd *exec.Cmd) {
 	t := s.t
 	t.Helper()
@@ -224,7 +223,7 @@ func (s *scene) crew(d *disturbance, status int, clients func(over func() bool),
 	require.NotRegexp(t, "internal error|panic:", s.said)
 }
 
-// read returns a file's text, "" if there is none.
+// read returns the text of a file, or "" if the file is missing.
 func (s *scene) read(name string) string {
 	text, err := os.ReadFile(filepath.Join(s.dir, name))
 	if !os.IsNotExist(err) {
@@ -233,12 +232,12 @@ func (s *scene) read(name string) string {
 	return string(text)
 }
 
-// write makes a file, and the directories above it.
+// write creates a file and its parent directories.
 func (s *scene) write(name, text string) {
 	name = filepath.Join(s.dir, name)
 	require.NoError(s.t, os.MkdirAll(filepath.Dir(name), 0o777))
 	require.NoError(s.t, os.WriteFile(name, []byte(text), 0o666))
 }
 
-// has reports whether crew has such an option.
+// has reports whether an option is among the arguments of crew.
 func (s *scene) has(option string) bool { return strings.Contains(strings.Join(s.Args, " "), option) }

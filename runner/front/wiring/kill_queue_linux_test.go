@@ -14,23 +14,22 @@ import (
 	"crew/runner/keep/journal"
 )
 
-// queueWork is the script of the tasks of a queue: they say that they begin and that they end,
-// and write more than a journal may waste.
+// queueWork is the script of the tasks of a queue. Tasks record their start and end, and write more than the slack of
+// a journal.
 const queueWork = `echo begin $1 >> effects; printf "%0100000d\n" 0; echo end $1 >> effects`
 
-// killedQueue is a crew serve to which clients add commands, and start it again. What was
-// accepted runs, under keyed in order for each key, and twice only if it ran at a kill; the
-// logs are complete, and the journal is whole.
+// killedQueue is a crew serve, whose clients add commands and start it again. Accepted commands run, in order for each
+// key under keyed, and twice only if they ran during a kill. The logs are complete, and the journal is intact.
 type killedQueue struct {
 	*scene
 	accepted []string // the IDs of commands: a key and a number
-	numbers  []string // of their tasks
+	numbers  []string // the numbers of their tasks
 	tried    int
 }
 
 func (q *killedQueue) prepare() { q.write("work", queueWork) }
 
-// run serves the queue while more commands are added, until they have all ended.
+// run serves the queue while clients add commands, until all have ended.
 func (q *killedQueue) run(d *disturbance) {
 	t := q.t
 	serve := crew(append([]string{"serve", "--name=queue", "-q", "--state=state", "--output=none"}, q.Args...)...)
@@ -66,7 +65,7 @@ func (q *killedQueue) run(d *disturbance) {
 					require.NotContains(t, q.numbers, n, "it was given twice")
 				}
 				q.accepted, q.numbers = append(q.accepted, ids...), append(q.numbers, numbers...)
-				if !q.has("keyed") { // it may be moved before those of its key
+				if !q.has("keyed") { // under keyed, a move could change the order within a key
 					byHand(numbers...)
 				}
 			}
@@ -77,7 +76,7 @@ func (q *killedQueue) run(d *disturbance) {
 
 func (q *killedQueue) holds() {}
 
-// check looks at what the tasks have done and what is recorded of them.
+// check checks the effects and the records of the tasks.
 func (q *killedQueue) check() {
 	t := q.t
 	begun, ended, latest := map[string]int{}, map[string]int{}, map[string]int{}

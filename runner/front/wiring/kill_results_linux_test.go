@@ -18,8 +18,8 @@ import (
 	"crew/runner/show/history"
 )
 
-// resultsWork is the script of the tasks. A task says what it is in lines of its record and
-// the name of a stream; one of them is more than crew writes at once.
+// resultsWork is the script of the tasks. A task writes lines with its record and the name of the stream. One line is
+// longer than a write of crew.
 const resultsWork = `echo $1 >> effects
 case $1 in
 quiet) exit ;;
@@ -32,17 +32,16 @@ echo $1 err >&2
 
 var resultsRecords = []string{"a", "quiet", "failing", "b", "retried", "c", "d"}
 
-// resultsRun is what a run has shown.
+// resultsRun holds the output of a run.
 type resultsRun struct {
-	out, err []string        // whole lines, without what is the same in each: "a out", or "a" of an object
-	noted    map[string]bool // records of which the journal said then that their results had been shown
-	repeats  bool            // its options let it show results again
+	out, err []string        // complete lines, without their common parts: "a out", or "a" for an object
+	noted    map[string]bool // records whose results the journal listed as shown after the run
+	repeats  bool            // its options allow results to be shown again
 }
 
-// killedResults is a run with --state, resumed until its end. Each task has run, and again
-// only if it ran at a kill; each result was shown, and again only if the journal did not say
-// yet that it had been; the joblog and the results tree are complete. If runs before came to
-// their end, their logs are gone.
+// killedResults is a run with --state that is resumed until it is complete. Each task has run, and has run again only
+// if it ran during a kill. Each result was shown, and was shown again only if the journal did not yet list it as
+// shown. The joblog and the results tree are complete. If earlier runs were complete, their logs are removed.
 type killedResults struct {
 	*scene
 	shown                                     []resultsRun
@@ -69,7 +68,7 @@ func (k *killedResults) prepare() {
 		k.again(d, options...)
 		require.Equal(k.t, d.what == "kill", d.hit, "%v", k.calls)
 	}
-	if k.Before != nil && k.Cut == "" { // they come back from the journal
+	if k.Before != nil && k.Cut == "" { // crew restores them from the journal
 		require.NoError(k.t, os.Remove(filepath.Join(k.dir, "log")))
 		require.NoError(k.t, os.RemoveAll(filepath.Join(k.dir, "tree")))
 	}
@@ -92,11 +91,10 @@ func (k *killedResults) again(d *disturbance, options ...string) {
 	k.ordering(&r)
 }
 
-// zeros is how many zeros one task writes: no more than it does at once where its output is
-// crew's own.
+// zeros returns how many zeros one task writes. If the task writes to crew's own stdout, they fit into one write.
 func (k *killedResults) zeros() int { return map[bool]int{true: 3000, false: 100000}[k.raw] }
 
-// line is what a task writes to a stream in the end.
+// line returns the last line that a task writes to a stream.
 func (k *killedResults) line(record, stream string) string {
 	switch {
 	case record == "quiet":
@@ -109,7 +107,7 @@ func (k *killedResults) line(record, stream string) string {
 	return record + " out 0\n"
 }
 
-// units splits what a run has shown. A last line that was cut is none.
+// units splits the output of a run into results. It drops an incomplete last line.
 func (k *killedResults) units(text string) (units []string) {
 	for l := range strings.Lines(text) {
 		words := strings.Fields(l)
@@ -119,7 +117,7 @@ func (k *killedResults) units(text string) (units []string) {
 		case k.json:
 			units = append(units, k.object(l))
 		case l == "retried try\n":
-			// It is the last attempt of a run that drains, and otherwise seen only where outputs are not kept.
+			// The failed attempt was the last one of a draining run, or outputs are not kept.
 			require.True(k.t, k.streams || k.hit, l)
 		default:
 			require.Equal(k.t, k.line(words[0], words[1]), l)
@@ -140,7 +138,7 @@ func (k *killedResults) object(text string) string {
 	require.NoError(k.t, json.Unmarshal([]byte(text), &o), text)
 	record := resultsRecords[o.Task-1]
 	require.Equal(k.t, []string{record}, o.Args)
-	if record == "retried" && k.hit { // it may have been the first attempt
+	if record == "retried" && k.hit { // this may be the first attempt
 		return record
 	}
 	require.Equal(k.t, record == "failing", o.Outcome == "exit")
@@ -150,7 +148,7 @@ func (k *killedResults) object(text string) string {
 	return record
 }
 
-// noted returns the records whose results have been shown, as the journal has it.
+// noted returns the records whose results the journal lists as shown.
 func (k *killedResults) noted() map[string]bool {
 	var text bytes.Buffer
 	if _, err := journal.Dump(filepath.Join(k.dir, "state"), &text); !errors.Is(err, fs.ErrNotExist) {
@@ -171,7 +169,7 @@ func (k *killedResults) noted() map[string]bool {
 		case "ended":
 			records[line.ID] = resultsRecords[line.Task-1]
 			noted[records[line.ID]] = line.Released || line.Shown
-		case "released", "shown": // a full disk may have taken the note but not the end
+		case "released", "shown": // on a full disk, this line may have been written without the end of the task
 			for _, id := range line.IDs {
 				noted[records[id]] = records[id] != ""
 			}
@@ -180,7 +178,7 @@ func (k *killedResults) noted() map[string]bool {
 	return noted
 }
 
-// ordering checks that what a run has shown is in order, if that was asked for, and noted.
+// ordering checks that the output of a run is in order, if -k was given, and that it is noted.
 func (k *killedResults) ordering(r *resultsRun) {
 	at := func(unit string) int { return slices.Index(resultsRecords, strings.Fields(unit)[0]) }
 	for _, units := range [][]string{r.out, r.err} {
@@ -207,7 +205,7 @@ func (k *killedResults) check() {
 	require.True(k.t, s.Closed)
 	require.Zero(k.t, s.Damage)
 
-	// Nothing is left to run, to show or to log.
+	// Another run has nothing to run, show or log.
 	log, tree := k.read("log"), k.files("/tree")
 	k.again(&disturbance{})
 	last := k.shown[len(k.shown)-1]
@@ -215,7 +213,7 @@ func (k *killedResults) check() {
 	require.Equal(k.t, did, k.effects())
 	require.Equal(k.t, log, k.read("log"))
 	require.Equal(k.t, tree, k.files("/tree"))
-	if k.keeps && k.ordered { // a replay shows what a run that was never disturbed shows
+	if k.keeps && k.ordered { // a replay has the same output as an undisturbed run
 		k.again(&disturbance{}, "--replay")
 		last = k.shown[len(k.shown)-1]
 		require.Equal(k.t, k.wanted("out"), last.out)
@@ -224,7 +222,7 @@ func (k *killedResults) check() {
 	}
 }
 
-// most is how often a task ends, at most, if nothing is disturbed.
+// most returns how often a task may end in undisturbed runs.
 func (k *killedResults) most(record string) int {
 	switch {
 	case k.reset:
@@ -235,7 +233,7 @@ func (k *killedResults) most(record string) int {
 	return 1
 }
 
-// effects returns how often each task ran, which is no more often than kills explain.
+// effects returns how often each task ran, and checks that kills explain each repetition.
 func (k *killedResults) effects() (did map[string]int) {
 	did = map[string]int{}
 	for _, record := range strings.Fields(k.read("effects")) {
@@ -256,11 +254,11 @@ func (k *killedResults) effects() (did map[string]int) {
 	return did
 }
 
-// runsAgain reports whether a task may run again although its end is recorded: its lines waited
-// for their turn, and were lost.
+// runsAgain reports whether a task may run again although its end is recorded, because its lines were lost while they
+// waited for their turn.
 func (k *killedResults) runsAgain() bool { return k.streams && k.ordered && !k.has("--results") }
 
-// wanted returns what all runs together have to show of a stream.
+// wanted returns the results that all runs together must write to a stream.
 func (k *killedResults) wanted(stream string) (units []string) {
 	for _, r := range resultsRecords {
 		switch {
@@ -273,11 +271,10 @@ func (k *killedResults) wanted(stream string) (units []string) {
 	return units
 }
 
-// stream checks that all was shown, and nothing again of which the journal said that it had
-// been.
+// stream checks that all results were shown, and that no result that the journal listed as shown was shown again.
 func (k *killedResults) stream(name string) {
 	var all []string
-	noted := map[string]bool{} // before the run
+	noted := map[string]bool{} // before the current run
 	for i, r := range k.shown {
 		units := map[string][]string{"out": r.out, "err": r.err}[name]
 		for _, u := range units {
@@ -317,7 +314,7 @@ func (k *killedResults) joblog(did map[string]int) {
 	}
 }
 
-// tree checks that each task has its directory, complete, and that there is nothing else.
+// tree checks that each task has a complete directory, and that there is nothing else.
 func (k *killedResults) tree() {
 	if !k.has("--results") {
 		return
@@ -332,7 +329,7 @@ func (k *killedResults) tree() {
 		for _, name := range []string{"stdout", "stderr", "result.json"} {
 			delete(files, dir+"/"+name)
 		}
-		if r == "retried" { // a kill can lose what a failed attempt wrote
+		if r == "retried" { // a kill can lose the output of a failed attempt
 			delete(files, dir+"/stdout.1")
 			delete(files, dir+"/stderr.1")
 		}

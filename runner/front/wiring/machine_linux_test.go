@@ -19,7 +19,7 @@ func TestBoundsOf(t *testing.T) {
 	type row struct {
 		Line, Error string
 		core.Machine
-		Each, Unknown bool // Unknown: the machine says nothing of itself
+		Each, Unknown bool // Unknown: the machine reports neither
 	}
 	crewtest.Examples(t, "testdata/bounds.jsonl", func(t *testing.T, row row) {
 		root := t.TempDir()

@@ -9,9 +9,9 @@ import (
 	"crew/runner/crewtest"
 )
 
-// TestMain lets the test binary stand in for crew.
+// TestMain makes the test binary act as crew if the environment says so.
 func TestMain(m *testing.M) {
-	syscall.Umask(0o022) // directories for --state must be nobody else's to write
+	syscall.Umask(0o022) // other users must not have write permission for --state directories
 	if os.Getenv("CREW_TEST_MAIN") != "" {
 		_ = os.Unsetenv("CREW_TEST_MAIN")
 		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr, nil))
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	os.Exit(crewtest.Main{M: m, Parallel: 8}.Run())
 }
 
-// crew is a crew to be run, in a process of its own.
+// crew returns a command that runs crew.
 func crew(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	// Without HOME, records of failed tasks go to TMPDIR.

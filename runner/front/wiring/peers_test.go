@@ -18,14 +18,14 @@ import (
 type peered struct {
 	Why            string
 	Peer           []string          // a program and its arguments
-	Crew           [][]string        // argument lists of crew that do the same; nil for the peer's
-	Input          string            // of all
-	Files          map[string]string // in their directory
-	Says, CrewSays string            // if there is a Why
+	Crew           [][]string        // argument lists of crew that do the same; nil for the arguments of the peer
+	Input          string            // standard input of all programs
+	Files          map[string]string // in the working directory
+	Says, CrewSays string            // outputs, if there is a Why
 }
 
-// TestPeers holds what crew does against what GNU parallel and findutils' xargs do. Since
-// parallel takes long, the gate runs it for none of its rows.
+// TestPeers compares crew with GNU parallel and the xargs of findutils. Because parallel is slow, only the soak
+// runs it.
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	program := crewtest.Build(t, "crew")
@@ -52,8 +52,7 @@ func TestPeers(t *testing.T) {
 	})
 }
 
-// run runs a program in a directory of its own, and returns what it prints and, unless that
-// is 0, its exit status.
+// run runs a program in a new directory, and returns its output and, if that is not 0, its exit status.
 func (p *peered) run(t *testing.T, args ...string) string {
 	dir := t.TempDir()
 	for name, text := range p.Files {
@@ -80,7 +79,7 @@ func (p *peered) run(t *testing.T, args ...string) string {
 	return string(text)
 }
 
-// latin returns the bytes that the characters of a text stand for.
+// latin returns the bytes whose values are the characters of a text.
 func latin(text string) (bytes []byte) {
 	for _, r := range text {
 		bytes = append(bytes, byte(r))

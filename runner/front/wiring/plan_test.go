@@ -23,13 +23,13 @@ func parsed(t testing.TB, args ...string) *cli.Options {
 	return o
 }
 
-// TestPlan: what is decided of a command line before anything is opened.
+// TestPlan checks the decisions that are made about a command line before anything is opened.
 func TestPlan(t *testing.T) {
 	type row struct {
 		Line, File, Env, Error   string
 		Person                   bool
 		Jobs, Buffer, Bytes, Few int
-		Decided                  string // whatever is said in these words
+		Decided                  string // the decisions, as text
 	}
 	crewtest.Examples(t, "testdata/plans.jsonl", func(t *testing.T, row row) {
 		file := filepath.Join(t.TempDir(), "jobs")
@@ -76,7 +76,7 @@ func TestJobs(t *testing.T) {
 	})
 }
 
-// TestMostTasks: however many jobs are asked for, descriptors and processes bound them.
+// TestMostTasks checks that the limits on descriptors and processes bound the number of tasks.
 func TestMostTasks(t *testing.T) {
 	for _, c := range []struct {
 		files     uint64
@@ -89,7 +89,7 @@ func TestMostTasks(t *testing.T) {
 	}
 	for flags, jobs := range map[string]int{" -j7": 7, " -j99999999": maxJobs, " -j-7": 0} {
 		var p plan
-		p.findJobserver(parsed(t), flags+" --jobserver-auth=-2,-2") // of make
+		p.findJobserver(parsed(t), flags+" --jobserver-auth=-2,-2") // as make passes it
 		require.Equal(t, jobs, p.jobs, flags)
 	}
 }

@@ -26,8 +26,7 @@ import (
 	"crew/sched"
 )
 
-// fakeWork runs attempts without processes. Each says that it begins, and then waits for the
-// test to end it.
+// fakeWork is an Executor without processes. Each attempt writes a line and then waits until the test ends it.
 type fakeWork struct {
 	t     *testing.T
 	store *spool.Store
@@ -41,7 +40,7 @@ type fakeTurn struct {
 	end chan task.Outcome
 }
 
-// said is what an attempt writes until it ends.
+// said returns the output of an attempt.
 func (w *fakeTurn) said() string { return fmt.Sprintf("%s, attempt %d\n", w.Task.Argv[1], w.Number) }
 
 func (x *fakeWork) Run(ctx context.Context, a task.Attempt) *task.Result {
@@ -67,7 +66,7 @@ func (x *fakeWork) Run(ctx context.Context, a task.Attempt) *task.Result {
 	return r
 }
 
-// now returns what runs.
+// now returns the running attempts.
 func (x *fakeWork) now() map[uint64]*fakeTurn {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -78,7 +77,7 @@ func (x *fakeWork) Kill(uint64, int) {}
 func (x *fakeWork) Suspend()         {}
 func (x *fakeWork) Resume()          {}
 
-// Live is that of control.Details.
+// Live implements control.Details.Live.
 func (x *fakeWork) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -88,18 +87,18 @@ func (x *fakeWork) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	return nil, nil, 0
 }
 
-// served is a crew serve without processes, whose clients come by way of memory.
+// served is a crew serve without processes. Its clients connect in memory.
 type served struct {
 	*feed
 	*fakeWork
 	srv  *control.Server
 	run  *runner.Run
-	left int // tasks of an earlier one
+	left int // tasks that an earlier crew serve left
 	end  chan core.Ending
 }
 
-// serve runs one with the given command line, of which it obeys what is about the pool, the
-// queue and the state. A failed task has another attempt after 10 s.
+// serve starts a crew serve. It uses the options in line that concern the pool, the queue and the state. A failed
+// task is retried after 10 s.
 func serve(t *testing.T, line string) *served {
 	o := parsed(t, strings.Fields("serve "+line)...)
 	p, err := newPlan(o, unset, false)
@@ -140,7 +139,7 @@ func serve(t *testing.T, line string) *served {
 	return s
 }
 
-// talk is a client with its request.
+// talk is a client with its request and the replies.
 type talk struct {
 	net.Conn
 	req     control.Request
@@ -149,27 +148,27 @@ type talk struct {
 	replies []control.Reply
 }
 
-// leave has the client go without a word.
+// leave closes the client's connection.
 func (k *talk) leave() {
 	k.left.Store(true)
 	_ = k.Close()
 }
 
-// textOf returns a request as a client sends it.
+// textOf returns a request in the form in which a client sends it.
 func textOf(r control.Request) string {
 	r.V = control.Version
 	line, _ := json.Marshal(r)
 	return string(line) + "\n"
 }
 
-// says has a client say something: the text or, if that is empty, the request.
+// says connects a client that sends text or, if that is empty, the request.
 func (s *served) says(text string, r control.Request) *talk {
 	text = cmp.Or(text, textOf(r))
 	k := &talk{req: r}
 	client, server := net.Pipe()
 	k.Conn = client
 	go s.srv.ServeClient(fakeLink{server, &k.left})
-	go func() { _, _ = client.Write([]byte(text)) }() // the server may not read all
+	go func() { _, _ = client.Write([]byte(text)) }() // the server may not read everything
 	go func() {
 		in := bufio.NewReader(client)
 		for {
@@ -194,7 +193,7 @@ type fakeLink struct {
 
 func (l fakeLink) Gone() bool { return l.left.Load() }
 
-// first returns the first reply, or nil if none has come.
+// first returns the first reply, or nil if there is none yet.
 func (k *talk) first() *control.Reply {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -38,7 +38,7 @@ func tasksOf(t *testing.T, stdin string, args ...string) (list []*task.Task) {
 	}
 }
 
-// recordsOf returns the records of tasks, each as a text.
+// recordsOf returns the records of tasks, each as a string.
 func recordsOf(list []*task.Task) (texts []string) {
 	for _, tk := range list {
 		for _, r := range tk.Records {
@@ -48,8 +48,8 @@ func recordsOf(list []*task.Task) (texts []string) {
 	return texts
 }
 
-// TestShares: shares have each record once, in input order, and each key in one of them;
-// records that go do not move others.
+// TestShares checks that the shares together have each record once, in input order, and each key in a single share,
+// and that removing records does not move others.
 func TestShares(t *testing.T) {
 	type row struct {
 		Options, Command, Lines []string
@@ -93,7 +93,7 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// joblogOf writes a joblog of tasks that took so many milliseconds.
+// joblogOf writes a joblog of tasks. took returns the duration of a task in milliseconds.
 func joblogOf(t *testing.T, list []*task.Task, took func(*task.Task) int) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "log")

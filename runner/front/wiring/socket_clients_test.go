@@ -17,7 +17,7 @@ import (
 	"crew/runner/steer/control"
 )
 
-// turn does something.
+// turn performs a random action.
 func (m *model) turn() {
 	switch m.IntN(16) {
 	case 0, 1, 2:
@@ -46,7 +46,7 @@ func (m *model) turn() {
 	m.settle()
 }
 
-// refused reports whether the run refuses a command about its tasks, as it ends.
+// refused reports whether the run refuses a command about its tasks because it is ending.
 func (m *model) refused(reply *control.Reply) bool {
 	if m.phase >= task.StateDraining {
 		require.NotEmpty(m.t, reply.Error)
@@ -115,7 +115,7 @@ func (m *model) cancel() {
 				named = append(named, j)
 			}
 		}
-		rank := func(j *job) int { // those that wait for others go first, the latest before
+		rank := func(j *job) int { // jobs that wait for others come first, the latest one at the front
 			if m.follows(j) {
 				return -int(j.id)
 			}
@@ -173,9 +173,9 @@ func (m *model) end() {
 	}
 	synctest.Wait()
 	switch m.IntN(4) {
-	case 0: // before clients hear of it
+	case 0: // before clients learn of the end
 		m.linger()
-	case 1: // nor of the attempt that begins and ends in its place
+	case 1: // before they learn of the next attempt, either
 		turns := m.now()
 		for _, id := range slices.Sorted(maps.Keys(turns)) {
 			if j := m.jobs[id]; !j.running {
@@ -192,7 +192,7 @@ func (m *model) end() {
 
 func (m *model) retry() {
 	r := control.Request{Op: "retry", Tasks: m.some(4)}
-	if all := m.sorted(); len(all) > 0 && m.IntN(2) == 0 { // mostly one that has failed
+	if all := m.sorted(); len(all) > 0 && m.IntN(2) == 0 { // any job, which has often failed
 		r.Tasks[0] = all[m.IntN(len(all))].id
 		r.Tasks = slices.Compact(r.Tasks)
 	}
@@ -208,7 +208,7 @@ func (m *model) retry() {
 	wrong := false
 	for _, id := range r.Tasks {
 		switch j := m.jobs[id]; {
-		case j != nil && j.waits() && !j.due.IsZero() && slices.Contains(reply.Tasks, id): // or it was due just now
+		case j != nil && j.waits() && !j.due.IsZero() && slices.Contains(reply.Tasks, id): // unless it became due just now
 			j.due, j.since = time.Now(), 0
 			want = append(want, id)
 		case j != nil && j.outcome != 0 && !j.left && j.outcome != task.OK && j.again == 0:
@@ -248,7 +248,7 @@ func (m *model) resize() {
 		m.workers = n
 		time.Sleep(10 * time.Millisecond)
 		none := task.Bytes("none")
-		for range 8 { // they wait for nothing, just when clients hear of it
+		for range 8 { // requests that need not wait, at the same time as the event
 			m.begins([]control.Request{{Op: "wait", Key: &none}, {Op: "wait", Key: &none}, {Op: "add", Wait: true, Add: &control.Addition{Lines: true, Values: []task.Bytes{"#"}}}}[m.IntN(3)])
 		}
 	} else {
@@ -256,7 +256,7 @@ func (m *model) resize() {
 	}
 }
 
-// addition returns a request to add tasks: lines of which some may be comments.
+// addition returns a request to add tasks. Some of its lines may be comments.
 func (m *model) addition() control.Request {
 	a := &control.Addition{Lines: true, Values: []task.Bytes{"# nothing"}}
 	for range m.IntN(4) {
@@ -283,7 +283,7 @@ func (m *model) add() {
 	}
 }
 
-// linger makes a request that is answered later.
+// linger sends a request that is answered later.
 func (m *model) linger() {
 	ids := m.some(3)
 	r := []control.Request{{Op: "watch", Follow: m.IntN(2) == 0}, {Op: "wait", All: true}, {Op: "wait", Tasks: ids}, {Op: "wait", Tasks: ids},
@@ -301,11 +301,11 @@ func (m *model) linger() {
 	if k.from = len(j.outs); j.outcome != 0 {
 		k.last = j.last
 	} else if n := len(j.outs); m.now()[j.id] == nil && n > 0 {
-		k.from = n - 1 // it waits for another attempt
+		k.from = n - 1 // log waits for another attempt
 	}
 }
 
-// look asks what there is.
+// look checks the status and the list of tasks.
 func (m *model) look() {
 	now := m.ask(control.Request{Op: "status"}).Run
 	running, waiting := map[uint64]bool{}, 0
@@ -350,7 +350,7 @@ func (m *model) look() {
 	}
 }
 
-// rubbish sends bytes that are no request, and maybe half a line.
+// rubbish sends bytes that are not a request, perhaps half a line.
 func (m *model) rubbish() {
 	text := textOf([]control.Request{m.addition(), {Op: "wait", All: true}, {Op: "retry"}, {Op: "stop"}}[m.IntN(4)])
 	line := []byte(text[:m.IntN(len(text)-1)])
@@ -369,7 +369,7 @@ func (m *model) rubbish() {
 	k.leave()
 }
 
-// goes has a client go. What it waits for as it was added is cancelled.
+// goes disconnects a client. If it waits for tasks that it added, they are cancelled.
 func (m *model) goes() {
 	if len(m.talks) == 0 {
 		return
@@ -402,7 +402,7 @@ func (m *model) pass(d time.Duration) {
 	time.Sleep(d)
 }
 
-// kill leaves a crew serve as it is, and goes on with what a kill would have left.
+// kill abandons a crew serve, and continues with the state that a kill would have left.
 func (m *model) kill() {
 	m.note("killed")
 	require.NoError(m.t, os.RemoveAll(m.dirs[1]))

@@ -18,9 +18,9 @@ import (
 	"crew/runner/steer/control"
 )
 
-// TestSocket has clients of a crew serve ask for anything, one after another and several at
-// once, go without a word and send rubbish, and compares all that it does and answers with a
-// naive model. Now and then the crew serve ends or is killed; with --state, another one goes on.
+// TestSocket runs clients of a crew serve that send all kinds of requests, one after another and several at a time,
+// disconnect without notice and send rubbish. It compares everything that crew serve does and answers with a
+// naive model. From time to time the crew serve ends or is killed; with --state, another one continues.
 func TestSocket(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", crewtest.ShortDir(t))
 	for round := range crewtest.Rounds(16) {
@@ -46,38 +46,38 @@ type job struct {
 	label, note string
 	key         string
 	after       []uint64
-	at, due     time.Time // not before these
+	at, due     time.Time // earliest times to start
 	held        bool
-	rank, since int // its place: since is the step in which it became ready; 0 if it is not
+	rank, since int // its place in the queue; since is the step in which it became ready, or 0 if it is not ready
 	running     bool
 	worker      int
-	attempt     int      // the latest one; 0 if that is unknown
-	failed      int      // failures that were followed by another attempt
-	outs        []string // what the attempts of this life wrote
-	last        string   // what the last one did, once it has ended
+	attempt     int      // the latest attempt; 0 if unknown
+	failed      int      // failures that were retried
+	outs        []string // output of each attempt in this life
+	last        string   // output of the last attempt, once it has ended
 	outcome     task.Outcome
-	left        bool   // it has not ended for good: the next life runs it
+	left        bool   // ended only in this life: the next one runs it
 	earlier     bool   // it ended in an earlier life
-	again       uint64 // the task as which it was retried in this life
+	again       uint64 // number under which it was retried in this life
 }
 
-// waits reports whether a job has neither begun nor ended.
+// waits reports whether a job has neither started nor ended.
 func (j *job) waits() bool { return !j.running && j.outcome == 0 }
 
-// expected is a talk whose answer is checked each time.
+// expected is a talk whose replies are checked after each step.
 type expected struct {
 	*talk
-	since, from int // the step; for log: the first attempt to hear of
+	since, from int // the step of the request; for log: the first attempt to expect
 	jobs        []*job
-	last        string // of log, if it was said before
-	late, took  bool   // add: it comes after tasks that there were not; the jobs are known
+	last        string // for log: output from before
+	late, took  bool   // for add: it names unknown tasks in after; its jobs are known
 }
 
-// model is what a crew serve should be.
+// model is a naive model of crew serve.
 type model struct {
 	*rand.Rand
 	t    *testing.T
-	dirs []string // for --state, of which each life has its own; empty for none
+	dirs []string // directories for --state: the first one is in use, and a kill continues with a copy in the next; empty without --state
 	jobs map[uint64]*job
 	did  []string
 
@@ -91,7 +91,7 @@ type model struct {
 	paused          bool
 	phase           task.State // StateRunning, StateFinishing, StateDraining or StateStopping
 	counts          map[task.Outcome]int64
-	ended           map[uint64]int // by task: the step in which it ended
+	ended           map[uint64]int // by task, the step in which it ended
 }
 
 // life runs one crew serve to its end, or until it is killed.
@@ -107,7 +107,7 @@ func (m *model) life() {
 	m.finish()
 }
 
-// abandon says what was done, and ends what runs, if the test has failed.
+// abandon logs the requests and the jobs, and stops the run, if the test has failed.
 func (m *model) abandon() {
 	if m.t.Failed() {
 		m.t.Log(strings.Join(m.did, "\n"))
@@ -154,6 +154,7 @@ func (m *model) begin() {
 	require.Equal(m.t, waiting, m.left, "tasks of an earlier crew serve")
 }
 
+// note records an action for the log.
 func (m *model) note(format string, args ...any) {
 	m.did = append(m.did, fmt.Sprintf(format, args...))
 }
@@ -171,14 +172,14 @@ func (m *model) follows(j *job) bool {
 	return j.waits() && slices.ContainsFunc(j.after, func(id uint64) bool { return m.jobs[id] != nil && m.jobs[id].outcome == 0 })
 }
 
-// stops notes what an attempt that has ended wrote.
+// stops records the output of an attempt that has ended.
 func (m *model) stops(j *job) {
 	j.running = false
 	j.last = fmt.Sprintf("%s, attempt %d\n", j.label, j.attempt)
 	j.outs = append(j.outs, j.last)
 }
 
-// ends notes that a job has ended, and what follows from that.
+// ends records that a job has ended, and that the jobs after it do not run if it failed.
 func (m *model) ends(j *job, o task.Outcome) {
 	j.outcome, j.running = o, false
 	m.counts[o]++
@@ -194,7 +195,7 @@ func (m *model) ends(j *job, o task.Outcome) {
 	}
 }
 
-// latest returns the job as which one was retried last.
+// latest returns the latest retry of a job, or the job itself.
 func (m *model) latest(id uint64) *job {
 	j := m.jobs[id]
 	for j != nil && j.again > 0 {
@@ -203,7 +204,7 @@ func (m *model) latest(id uint64) *job {
 	return j
 }
 
-// addFollowers adds jobs that were not run because they came after those that were chosen.
+// addFollowers adds jobs that did not run because they come after chosen jobs.
 func (m *model) addFollowers(chosen map[uint64]bool) {
 	if len(chosen) == 0 {
 		return
@@ -220,7 +221,7 @@ func (m *model) addFollowers(chosen map[uint64]bool) {
 	}
 }
 
-// renew notes that a job is retried under another number.
+// renew records that a job is retried under another number.
 func (m *model) renew(j *job, id uint64, named bool) {
 	k := &job{id: id, label: j.label, key: j.key, note: j.note}
 	for _, id := range j.after {
@@ -235,7 +236,7 @@ func (m *model) renew(j *job, id uint64, named bool) {
 	m.enters(k)
 }
 
-// enters notes a new job.
+// enters records a new job.
 func (m *model) enters(j *job) {
 	require.Nil(m.t, m.jobs[j.id], "number %d is given twice", j.id)
 	require.LessOrEqual(m.t, j.id, uint64(len(m.jobs)+40), "numbers are left out")
@@ -243,8 +244,7 @@ func (m *model) enters(j *job) {
 	m.forgoes(j)
 }
 
-// forgoes has a job not run if it comes after one that failed, or that was refused once it had a
-// number.
+// forgoes marks a job as not run if it comes after a job that failed, or that was refused after it got a number.
 func (m *model) forgoes(j *job) {
 	for _, id := range j.after {
 		if k := m.jobs[id]; k == nil || !j.left && k.outcome != 0 && k.outcome != task.OK {
@@ -254,7 +254,7 @@ func (m *model) forgoes(j *job) {
 	}
 }
 
-// room is how many tasks may be added.
+// room returns how many tasks may be added.
 func (m *model) room() int {
 	n := m.most
 	if !m.paused {
@@ -268,8 +268,7 @@ func (m *model) room() int {
 	return n
 }
 
-// free is how many workers have nothing to run. Those that left with a running attempt had the
-// highest numbers.
+// free returns the number of idle workers. Workers that were removed during an attempt had the highest numbers.
 func (m *model) free() int {
 	n := m.workers
 	for _, j := range m.jobs {
@@ -280,7 +279,7 @@ func (m *model) free() int {
 	return n
 }
 
-// hear notes the tasks that additions have brought.
+// hear records the tasks of new additions.
 func (m *model) hear() {
 	var fresh []*expected
 	for _, k := range m.talks {
@@ -296,7 +295,7 @@ func (m *model) hear() {
 	}
 }
 
-// take notes the tasks of an addition, or checks why there are none.
+// take records the tasks of an addition, or checks the reason why it was refused.
 func (m *model) take(k *expected, alone bool) {
 	a, reply := k.req.Add, k.first()
 	n := len(a.Values) - 1
@@ -308,7 +307,7 @@ func (m *model) take(k *expected, alone bool) {
 		case strings.Contains(said, "there is no such task"):
 			require.True(m.t, k.late)
 		default:
-			require.True(m.t, n > m.most || n > m.room() || !alone, said) // others may have been refused first
+			require.True(m.t, n > m.most || n > m.room() || !alone, said) // other additions may have taken the room first
 			require.Equal(m.t, n <= m.most, reply.Status == statusBusy, said)
 		}
 		return
@@ -325,9 +324,9 @@ func (m *model) take(k *expected, alone bool) {
 	}
 }
 
-// settle waits until nothing happens any more, and compares it with the model.
+// settle waits until nothing more happens, and compares the run with the model.
 func (m *model) settle() {
-	time.Sleep(20 * time.Millisecond) // events are handed over in batches
+	time.Sleep(20 * time.Millisecond) // events come in batches
 	synctest.Wait()
 	m.step++
 	m.hear()
@@ -338,7 +337,7 @@ func (m *model) settle() {
 	})
 }
 
-// starts compares what runs with what may.
+// starts compares the running tasks with those that may run.
 func (m *model) starts() {
 	now := time.Now()
 	var ready, fresh []*job
@@ -378,18 +377,18 @@ func (m *model) starts() {
 		require.False(m.t, m.paused)
 		for _, k := range ready {
 			before := k.rank < j.rank || k.rank == j.rank && k.since < j.since
-			// What is due during a pause is queued after that.
+			// A task that becomes due during a pause is queued after the pause.
 			require.False(m.t, before && k.since < m.step && k.due.IsZero(), "task %d starts before %d", j.id, k.id)
 		}
 	}
 }
 
-// began notes that an attempt has begun.
+// began records that an attempt has started.
 func (m *model) began(j *job, w *fakeTurn) {
 	j.running, j.attempt, j.worker = true, w.Number, w.Slot.ID
 }
 
-// check compares what a client was told so far with what it should have been.
+// check compares the replies to a client so far with the model.
 func (m *model) check(k *expected) {
 	over := k.over()
 	k.mu.Lock()
@@ -417,18 +416,18 @@ func (m *model) check(k *expected) {
 	failed := over != nil && over.Error != ""
 	switch op := k.req.Op; {
 	case op == "watch":
-		before := len(k.replies) > 0 && k.replies[0].Run != nil // unless the run was over
+		before := len(k.replies) > 0 && k.replies[0].Run != nil // false if the run was over
 		for id, step := range m.ended {
 			forgotten := m.jobs[id].outcome > task.Exit || m.queue == nil && len(m.ended) > 50
 			must := step > k.since || before && !forgotten
-			may := step >= k.since || before // the client may have come before it heard of that
+			may := step >= k.since || before // the client may have connected before the event reached it
 			require.True(m.t, (ran[id] || !must) && (may || !ran[id]), "whether task %d ended", id)
 		}
 		for _, j := range k.jobs {
 			require.True(m.t, !before || began[[2]int{int(j.id)}] || ran[j.id], "task %d ran", j.id)
 		}
 	case op == "wait" && len(k.jobs) < len(k.req.Tasks):
-		require.True(m.t, failed || open && over == nil) // a number may have been given to a task that was refused then
+		require.True(m.t, failed || open && over == nil) // a number may belong to a task that was refused
 	case op == "wait":
 		require.Equal(m.t, open, over == nil, "%v", over)
 		for _, j := range k.jobs {
@@ -449,7 +448,7 @@ func (m *model) check(k *expected) {
 	}
 }
 
-// some returns numbers of tasks that there may be, mostly of those that have not ended.
+// some returns up to most numbers of tasks, mostly of tasks that have not ended. Some may not exist.
 func (m *model) some(most int) (ids []uint64) {
 	all := m.sorted()
 	open := slices.DeleteFunc(slices.Clone(all), func(j *job) bool { return j.outcome != 0 })

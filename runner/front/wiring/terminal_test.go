@@ -20,18 +20,18 @@ import (
 	"crew/runner/crewtest"
 )
 
-// TestTerminal plays testdata/terminal/*.txt: what a person and crew do at a terminal. The
-// files behind a story are those of its directory. Its lines are:
+// TestTerminal plays the stories in testdata/terminal/*.txt, in which a person uses crew at a terminal. The files
+// at the end of a story are created in its directory. The lines of a story are:
 //
-//	on WIDTH COMMAND   run the command of a shell on a new terminal of that width, $TTY
-//	sees REGEX         wait until what was shown after the last match has another one
-//	never REGEX        nothing that was shown since on has a match
-//	type TEXT          type a text with escapes as in Go
-//	do COMMAND         run another command in the directory, which has to succeed
+//	on WIDTH COMMAND   run a shell command on a new terminal of this width, $TTY
+//	sees REGEX         wait until the output after the last match matches
+//	never REGEX        check that nothing shown since "on" matches
+//	type TEXT          type a text, with escapes as in Go
+//	do COMMAND         run another command in the directory; it must succeed
 //	hangup             close the window
 //	ends END           wait for the end: an exit status, or the name of a signal
 //
-// crew and crew-top are programs as people build them.
+// crew and crew-top are built as users build them.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	crewtest.Build(t, "crew/runner/steer/control/crew-top")
@@ -58,22 +58,22 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// sitting is somebody at a terminal.
+// sitting is a session at a terminal.
 type sitting struct {
 	t       *testing.T
 	dir     string
 	env     []string
 	file    *os.File // the other end of the terminal
 	program *crewtest.Process
-	all     *crewtest.Output // what was written to it
-	read    chan bool        // closed when no more will be
-	told    int              // how much of shown had a match
+	all     *crewtest.Output // everything that was written to the terminal
+	read    chan bool        // closed when no more will be written
+	told    int              // offset in shown after the last match
 }
 
-// shown returns what was shown since on.
+// shown returns the output since the terminal was opened.
 func (s *sitting) shown() string { return strings.ReplaceAll(s.all.String(), "\r\n", "\n") }
 
-// plays does a line of a story.
+// plays carries out a line of a story.
 func (s *sitting) plays(verb, rest string) {
 	t := s.t
 	t.Logf("%s %s", verb, rest)
@@ -112,7 +112,7 @@ func (s *sitting) plays(verb, rest string) {
 	}
 }
 
-// begins runs a program on a new terminal.
+// begins starts a program on a new terminal.
 func (s *sitting) begins(line string) {
 	width, command, _ := strings.Cut(line, " ")
 	columns, err := strconv.ParseUint(width, 10, 16)
@@ -124,7 +124,7 @@ func (s *sitting) begins(line string) {
 	require.NoError(s.t, pty.Setsize(theirs, &pty.Winsize{Rows: 24, Cols: uint16(columns)}))
 	fd, err := unix.FcntlInt(blocks.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	require.NoError(s.t, err)
-	require.NoError(s.t, unix.SetNonblock(fd, true)) // so that Close ends what reads
+	require.NoError(s.t, unix.SetNonblock(fd, true)) // so that Close unblocks the reader
 	ours := os.NewFile(uintptr(fd), "terminal")
 	cmd := exec.Command("/bin/sh", "-c", "exec "+command)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs

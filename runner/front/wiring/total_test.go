@@ -11,7 +11,8 @@ import (
 	"crew/runner/crewtest"
 )
 
-// TestTotal counts what is left of files, and moves nothing in them.
+// TestTotal checks that the tasks in the unread rest of files are counted, and that the count does not move file
+// offsets.
 func TestTotal(t *testing.T) {
 	type row struct {
 		Args  []string

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWatch: a file is believed once it stays the same, and one that is gone once it stays away.
-// In a row are what is done before each look, and what the look tells: nothing, that the file
-// is another, or that it is gone.
+// TestWatch checks that a change is reported once the file stays the same, and a removal once it stays removed. Each
+// item of the row has an action before a check, and what the check reports: nothing, another file, or that the
+// file is gone.
 func TestWatch(t *testing.T) {
 	name, text := filepath.Join(t.TempDir(), "file"), "x"
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
@@ -25,7 +25,7 @@ func TestWatch(t *testing.T) {
 			require.True(t, err == nil || errors.Is(err, os.ErrNotExist))
 		})
 		defer stop()
-		time.Sleep(time.Second / 2) // between two looks
+		time.Sleep(time.Second / 2) // between two checks
 		for row := range strings.FieldsSeq("wait: wait:another wait: grow: grow: grow: grow: wait:another remove: grow: wait:another remove: wait:gone wait:") {
 			do, want, _ := strings.Cut(row, ":")
 			switch do {
