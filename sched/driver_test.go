@@ -283,7 +283,7 @@ func (d *driver) remove() {
 			d.m.remove(it.ID)
 		}
 	} else {
-		holds(d.t, !d.d.Remove(Item{ID: d.last + 1}), "nobody has pushed it")
+		holds(d.t, !d.d.Remove(Item{ID: d.last + 1}), "it was never pushed")
 		return
 	}
 	d.ended++

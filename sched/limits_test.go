@@ -137,7 +137,7 @@ func (d *driver) checkStart(h *holding) {
 		limit := len(d.Caps) + i
 		holds(d.t, d.taken(limit, h.stock) <= n, "%d units of limit %d of a host", d.taken(limit, h.stock), i)
 	}
-	holds(d.t, !d.exceeds(h.stock, h.Claim, false), "%+v is not there", h.Claim)
+	holds(d.t, !d.exceeds(h.stock, h.Claim, false), "the host does not have %+v", h.Claim)
 	beside := 0
 	for _, o := range d.running {
 		if o.Key == h.Key {
@@ -164,10 +164,10 @@ func (d *driver) checkIdle(wait Wait) {
 	switch wait {
 	case ForDelay, ForRate:
 		again := d.d.Again()
-		holds(d.t, (d.now.Before(again) || again.IsZero() && len(d.granted) > 0) && len(d.queued) > 0, "it waits until %v", again)
+		holds(d.t, (d.now.Before(again) || again.IsZero() && len(d.granted) > 0) && len(d.queued) > 0, "wrong time to ask again: %v", again)
 		return
 	case ForPlaces:
-		holds(d.t, d.d.ReservedFor() > 0, "no places are kept")
+		holds(d.t, d.d.ReservedFor() > 0, "no places are reserved")
 		return
 	case ForToken:
 		holds(d.t, d.refused != bySlot[bool]{}, "all slots may take any")
