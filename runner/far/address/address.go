@@ -42,7 +42,7 @@ type Context struct {
 }
 
 // Find returns how to connect to an engine. The engine is a URL, several URLs separated by commas, the
-// name of a NATS context, or a context file. A name that ends in .json is a file; any other name is a
+// name of a NATS context, or a context file; "" stands for NATS_URL or NATS_CONTEXT. A name that ends in .json is a file; any other name is a
 // file only if there is no context of that name. The environment variables of the nats command supply
 // the rest. url may contain a password: see WithoutPassword.
 func Find(engine string) (url string, how nats.Option, err error) {
@@ -77,8 +77,8 @@ func Find(engine string) (url string, how nats.Option, err error) {
 	return c.URL, c.set, nil
 }
 
-// fromEnvironment takes TLS files from the environment, and also credentials unless some are known
-// already.
+// fromEnvironment prefers the TLS files that the environment names to those of c. It takes credentials
+// from the environment only if known is false and c has none.
 func (c *Context) fromEnvironment(known bool) {
 	c.CA = cmp.Or(os.Getenv("NATS_CA"), c.CA)
 	c.Cert = cmp.Or(os.Getenv("NATS_CERT"), c.Cert)
@@ -155,8 +155,8 @@ func (c *Context) trust(o *nats.Options) error {
 	return nats.Secure(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool})(o)
 }
 
-// checkURLs returns an error if a URL is not one of a server. known reports whether a URL contains
-// credentials.
+// checkURLs returns an error if an element of list cannot be the URL of a server. known reports whether
+// a URL contains credentials.
 func checkURLs(list string) (known bool, err error) {
 	for text := range strings.SplitSeq(list, ",") {
 		text = strings.TrimSpace(text)

@@ -22,17 +22,17 @@ type Listening struct {
 	TLS   bool
 }
 
-// ListenAt parses HOST:PORT, or one of the two, as the address of a hub. Clients reach the hub by
-// hosts; if hosts is nil, by its own names. The hub uses TLS if it listens beyond loopback, has a
-// certificate, or has hosts.
+// ListenAt parses HOST:PORT, HOST or :PORT as the address of a hub; "" stands for loopback. Clients
+// reach the hub by hosts or, if there are none, by host or this machine's own names. The hub uses TLS
+// if it listens beyond loopback, has a certificate, or has hosts.
 func ListenAt(listen string, hosts []string, certificate bool) (l Listening, err error) {
 	listen = cmp.Or(listen, loopback)
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		host, port, err = strings.Trim(listen, "[]"), "4222", nil
 	}
-	_, number := strconv.Atoi(host) // true if there is only a port
-	if l.Port, err = strconv.Atoi(port); err != nil || number == nil || l.Port < 0 || l.Port > 65535 || strings.Contains(host, ":") && net.ParseIP(host) == nil {
+	_, notNumber := strconv.Atoi(host) // nil for a port without a colon
+	if l.Port, err = strconv.Atoi(port); err != nil || notNumber == nil || l.Port < 0 || l.Port > 65535 || strings.Contains(host, ":") && net.ParseIP(host) == nil {
 		return l, fmt.Errorf("%q is not an address to listen on: write HOST:PORT, such as %s or 0.0.0.0:4222", listen, loopback)
 	}
 	l.Host = cmp.Or(host, "0.0.0.0")

@@ -20,8 +20,8 @@ import (
 	"crew/runner/keep/trust"
 )
 
-// validity is how long the certificates that a hub issues itself are valid. A user who wants a
-// shorter time gives the hub a certificate.
+// validity is how long the certificates that a hub issues itself are valid. Users who want a shorter
+// time give the hub a certificate of their own.
 const validity = 20 * 365 * 24 * time.Hour
 
 // Certificate is the certificate with which a hub identifies itself.
@@ -32,8 +32,8 @@ type Certificate struct {
 }
 
 // LoadCertificate reads a certificate and its key from files. It fails if the certificate has expired
-// or is not valid for one of hosts. If hosts is empty, clients reach the hub by the names in the
-// certificate.
+// or is not valid for all hosts. If hosts is empty, clients reach the hub by the names in the
+// certificate, except wildcards; then there must be such a name.
 func LoadCertificate(file, key string, hosts []string) (c Certificate, err error) {
 	cert, err := tls.LoadX509KeyPair(file, key)
 	if err != nil {
@@ -80,8 +80,8 @@ func authorityPEM(cert tls.Certificate) string {
 	return ""
 }
 
-// MakeCertificate issues a certificate for names, signed by the hub's own authority. The authority is
-// created on first use and stored in dir.
+// MakeCertificate issues a certificate for localhost and names, of which there must be one, signed by
+// the hub's own authority. The authority is created on first use and stored in dir.
 func MakeCertificate(dir string, names []string) (c Certificate, err error) {
 	file := filepath.Join(dir, "ca.pem")
 	ca, err := tls.LoadX509KeyPair(file, file)
@@ -126,7 +126,7 @@ func issue(c *x509.Certificate, name string, authority *tls.Certificate) (pair t
 	if err != nil {
 		return pair, nil, err
 	}
-	secret, _ := x509.MarshalPKCS8PrivateKey(key) // X509KeyPair fails without it
+	secret, _ := x509.MarshalPKCS8PrivateKey(key) // if this fails, so does X509KeyPair
 	text = append([]byte(encodePEM(der)), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})...)
 	pair, err = tls.X509KeyPair(text, text)
 	return pair, text, err

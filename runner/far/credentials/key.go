@@ -91,7 +91,7 @@ func (k *Key) Sign(text []byte) [64]byte { return [64]byte(ed25519.Sign(k.secret
 type Keys map[[32]byte]bool
 
 // LoadKeys reads files of public keys, one key a line. It skips blank lines and lines that begin with
-// #. An element of files can also be a key itself.
+// #. An element of files can also be a key itself. LoadKeys fails if there is no key at all.
 func LoadKeys(files []string) (Keys, error) {
 	t := Keys{}
 	for _, file := range files {

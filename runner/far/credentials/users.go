@@ -29,8 +29,8 @@ const Owner = "admin"
 type User struct {
 	Name      string    `json:"name"`
 	Submitter bool      `json:"submitter,omitempty"` // false for a worker
-	Expires   time.Time `json:"expires,omitzero"`
-	Hash      []byte    `json:"sha256,omitempty"` // of the password; no salt is needed, since passwords are random
+	Expires   time.Time `json:"expires,omitzero"`    // zero for never
+	Hash      []byte    `json:"sha256,omitempty"`    // of the password; no salt is needed, since passwords are random
 }
 
 // Users decides who may connect to a hub and with which permissions. It is safe for concurrent use.
@@ -91,7 +91,7 @@ func (u *Users) Check(c server.ClientAuthentication) bool {
 		v = u.list[i]
 		as.Permissions, as.ConnectionDeadline = u.rights(v), v.Expires
 	}
-	// With an nkey, the server would name the client by that, and revoke would miss it.
+	// The server would name a client that gives an nkey by that, and revoke would miss the client.
 	if v.Name != o.Username || v.expired() || o.Nkey != "" || subtle.ConstantTimeCompare(v.Hash, hash(o.Password)) != 1 {
 		return false
 	}

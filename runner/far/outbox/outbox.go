@@ -91,7 +91,7 @@ func (o *Outbox) settleLocked(messages []message) {
 	o.settled.Broadcast()
 }
 
-// Drop forgets the unanswered messages of all subjects that match.
+// Drop forgets the unanswered messages of all subjects that match, without calling their done.
 func (o *Outbox) Drop(match func(subject string) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -105,8 +105,8 @@ func (o *Outbox) Drop(match func(subject string) bool) {
 	}
 }
 
-// Send sends a message. A goroutine calls done when it is answered. The message is dropped if the
-// connection is closed.
+// Send sends a message. A goroutine calls done when it is answered. If the connection is closed, the
+// message is dropped, and done is not called.
 func (o *Outbox) Send(subject string, data []byte, done func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

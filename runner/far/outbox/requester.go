@@ -89,7 +89,7 @@ func (r *Requester) Request(ctx context.Context, w *Window, size int, subject st
 	}
 }
 
-// repeatAll makes all requests be sent again.
+// repeatAll sends all requests again, after absentPause.
 func (r *Requester) repeatAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,8 +98,8 @@ func (r *Requester) repeatAll() {
 	}
 }
 
-// deliver passes an answer to a request. An empty answer makes the request be sent again. The caller
-// must hold mu.
+// deliver passes an answer to a request. If the answer is empty, the request is sent again after
+// absentPause. The caller must hold mu.
 func deliver(answers chan []byte, answer []byte) {
 	if len(answer) > 0 {
 		select {
@@ -124,7 +124,7 @@ func (r *Requester) receive(m *nats.Msg) {
 }
 
 // Answer answers a message. It does not answer if the reply subject is one that only this process may
-// publish to: the sender could do harm with that.
+// publish to, because a malicious sender could use that.
 func Answer(m *nats.Msg, data []byte) {
 	if !strings.HasPrefix(m.Reply, "crew.") && !strings.HasPrefix(m.Reply, "$") {
 		_ = m.Respond(data) // if this fails, the message comes again

@@ -7,7 +7,7 @@ import (
 
 const (
 	lookEvery  = 1500 * time.Millisecond
-	maxStalled = 3 // looks without progress before a notice, so 3 to 4.5 s; more than one, as this process may have been suspended
+	maxStalled = 3 // looks without progress before a notice; more than one, as this process may have been suspended
 )
 
 // StallWatch shows a notice when nothing that this process awaits from the hub has made progress for
@@ -55,8 +55,8 @@ func (w *StallWatch) Add(p Progress) {
 	w.mu.Unlock()
 }
 
-// look shows a notice about a kind of thing that has stalled, or the one added last if there are
-// several.
+// look shows a notice about the kind of thing that has stalled. If several have, it is the one that was
+// added last.
 func (w *StallWatch) look() {
 	w.mu.Lock()
 	if w.closed {

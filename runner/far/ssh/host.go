@@ -21,15 +21,14 @@ import (
 const (
 	minPause   = time.Second      // before the first retry; doubles each time
 	maxPause   = 30 * time.Second // limit of the pause
-	longLived  = 10 * time.Second // a worker that lived this long resets the pause
+	longLived  = 10 * time.Second // an attempt that lasted this long resets the pause
 	answerTime = 30 * time.Second // for the shell of a host to answer
 	endTime    = 3 * time.Second  // for ssh to end after Close
 	shortTime  = 2 * time.Second  // a host that has not answered within this time is not reported missing
 )
 
 // sshOptions make ssh run without prompts and forwarding, and notice when a host is gone. ssh may use a
-// connection that its user shares, but must not become the shared master, because it is killed with
-// crew.
+// shared connection of the user, but must not become its master, because it is killed with crew.
 var sshOptions = []string{
 	"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3",
 	"-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes", "-o", "ForwardAgent=no", "-o", "ForwardX11=no", "-o", "RemoteCommand=none",

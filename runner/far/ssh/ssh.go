@@ -61,7 +61,7 @@ type Hosts struct {
 	mu    sync.Mutex
 	c     Config    // c.Hosts are the hosts that should have a worker
 	hosts []*host   // the hosts of c, and hosts that are leaving
-	since time.Time // when a host was last connected; at first, when Start was called
+	since time.Time // when CheckReachable last found a host connected; at first, when Start was called
 }
 
 // Start starts a worker on each host. If a host cannot be reached or loses its worker, it is tried
@@ -78,8 +78,7 @@ func Start(c Config) (*Hosts, error) {
 	return p, nil
 }
 
-// Close ends the workers and returns once their processes, or the ssh processes, have ended. It must be
-// called only once.
+// Close ends the workers and returns once their processes, or the ssh processes, have ended.
 func (p *Hosts) Close() {
 	p.cancel()
 	p.wg.Wait()

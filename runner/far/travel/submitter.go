@@ -27,7 +27,7 @@ type Submitter struct {
 // sent is content that attempts take.
 type sent struct {
 	Blob
-	uses int // number of files in use that have this content
+	uses int // number of sent files with this content that are not released
 }
 
 // NewSubmitter returns the Submitter of a run. It fails if a base file cannot be sent; the run must not

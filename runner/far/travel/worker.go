@@ -43,7 +43,7 @@ type placed struct {
 	run       string // the run at whose end it is removed; "" for none
 
 	mu      sync.Mutex        // held while it is fetched
-	content [sha256.Size]byte // SHA-256
+	content [sha256.Size]byte // its SHA-256; zero if unknown
 	created bool              // it was fetched or made here, so it may be removed
 	size    int64             // at the time of the fetch
 	modTime time.Time         // at the time of the fetch
@@ -229,8 +229,9 @@ func (w *Worker) Release(trip *Trip) {
 	}
 }
 
-// removeLocked removes a file that no attempt needs. If the file still exists then, it is tried again
-// when the worker ends. The caller must hold mu.
+// removeLocked removes a file that no attempt needs, or a directory if it is empty. If it is still
+// there, its entry stays, so that CleanUp tries again when the worker ends if it belongs to a run. The
+// caller must hold mu.
 func (w *Worker) removeLocked(key string, h *placed) {
 	if h.created {
 		w.removeFileLocked(h.dir, h.path)

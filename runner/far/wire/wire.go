@@ -11,7 +11,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// ErrGarbage is returned by Decode for malformed input.
+// ErrGarbage is returned by Decode for input that it refuses.
 var ErrGarbage = errors.New("not a crew message")
 
 var (
@@ -30,7 +30,7 @@ func Append(b []byte, v any) []byte {
 }
 
 // Decode decodes all of b into the value that to points to. It returns ErrGarbage if b is malformed or
-// contains a number out of bounds; see Bounded.
+// contains a number or time out of bounds; see Bounded.
 func Decode(b []byte, to any) error {
 	if decoding.Unmarshal(b, to) != nil || !Bounded(to) {
 		return ErrGarbage
@@ -46,14 +46,14 @@ func Rest(b []byte) []byte {
 }
 
 // The bounds of an int, and of an int64 or uint64. They are small enough that two numbers can be
-// added, and an int multiplied by thousands, without overflow.
+// added, and an int multiplied by a million, without overflow.
 const (
 	maxInt = 1 << 40
 	maxBig = 1 << 62
 )
 
-// Bounded reports whether all numbers in the value that v points to are within maxInt and maxBig, and
-// all times are within a few centuries of today.
+// Bounded reports whether all numbers in the value that v points to are within ±maxInt or ±maxBig, and
+// all times are zero or in the years 1700 to 2200. It does not look into maps, arrays and interfaces.
 func Bounded(v any) bool { return bounded(reflect.ValueOf(v)) }
 
 func bounded(v reflect.Value) bool {

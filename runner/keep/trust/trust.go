@@ -66,8 +66,8 @@ func MakeDir(path string) error {
 	return CheckOwner(path, &st)
 }
 
-// OpenOwn is os.OpenFile for a regular file in a directory of MakeDir. The error is an *Error if the
-// file fails CheckOwner; it is unchanged then.
+// OpenOwn is os.OpenFile for a regular file in a directory made by MakeDir. If the file fails
+// CheckOwner, the error is an *Error, and the file is not truncated.
 func OpenOwn(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	dir, err := Resolve(filepath.Dir(path))
 	if err != nil {
@@ -248,8 +248,8 @@ type AtomicFile struct {
 }
 
 // CreateAtomic creates a file that will replace path. If path is a symbolic link, its target will be
-// replaced. The caller must call Drop in the end, even after Commit. Errors do not contain the name of
-// the file, except for an *Error.
+// replaced. The caller must call Drop in the end, even after Commit. Only an *Error contains the name of
+// the file.
 func CreateAtomic(path string) (*AtomicFile, error) {
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
 		return nil, errors.New("not a regular file: name a file that can be replaced")
