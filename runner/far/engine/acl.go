@@ -27,7 +27,7 @@ func userToken(name string) string {
 // inboxOf returns the prefix of the subjects of replies to a user.
 func inboxOf(user string) string { return "_INBOX." + user }
 
-// rights are the least permissions for one role. They include answering requests.
+// rights are the least permissions of a role. Every role may also answer requests.
 type rights struct{ publish, subscribe []string }
 
 // submitterRights returns the rights of a user's runs, and of crew engine except serve, invite and
@@ -97,11 +97,11 @@ func leastRights() string {
 
 const (
 	signedFor   = 5 * time.Minute
-	signContext = "crew-attempt-1\x00" // so a signature is valid for nothing else
+	signContext = "crew-attempt-1\x00" // begins the signed text, so a signature is valid for nothing else
 )
 
-// sign signs an attempt that will be sent on subject. The signature holds until Expires or, if that is
-// zero, for signedFor. No field may change afterwards.
+// sign signs an attempt that will be sent on subject. The signature holds until a.Expires, which is set
+// to signedFor from now if it is zero. No field of a may change afterwards.
 func sign(k *credentials.Key, a *Attempt, subject string) {
 	if a.Expires.IsZero() {
 		a.Expires = time.Now().Add(signedFor)

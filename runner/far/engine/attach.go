@@ -27,7 +27,7 @@ type attached struct {
 	store   *spool.Store
 	tasks   *bufio.Reader
 	results *bufio.Reader
-	next    uint64                 // number of the latest task
+	last    uint64                 // number of the latest task
 	ready   sync.Map               // results of tasks that are about to be shown, by task ID
 	end     atomic.Pointer[runEnd] // nil until the run is over
 	ctx     context.Context        // done once closed
@@ -114,7 +114,7 @@ func (r *remoteFile) Read(p []byte) (int, error) {
 // Next returns the next task once it has ended, and io.EOF once the run is over. See runner.Source.
 func (a *attached) Next(number func() uint64) (*task.Task, error) {
 	var e Ended
-	for e.Task <= a.next {
+	for e.Task <= a.last {
 		_, err := io.CopyN(io.Discard, a.results, e.Stdout+e.Stderr) // a result may be there twice
 		if err == nil {
 			_, err = readEnded(a.results, &e)
@@ -123,10 +123,10 @@ func (a *attached) Next(number func() uint64) (*task.Task, error) {
 			return nil, err
 		}
 	}
-	if a.next++; e.Task != a.next {
+	if a.last++; e.Task != a.last {
 		return nil, errGarbage
 	}
-	t, err := readTask(a.tasks, a.next, &StoredTask{})
+	t, err := readTask(a.tasks, a.last, &StoredTask{})
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (a *attached) Run(_ context.Context, at task.Attempt) *task.Result {
 	r, _ := a.ready.Load(at.Task.ID)
 	result := *r.(*task.Result)
 	result.Attempt = max(1, result.Attempt)
-	if !result.Outcome.Replaced() { // the run calls again
+	if !result.Outcome.Replaced() { // otherwise the run calls again
 		a.ready.Delete(at.Task.ID)
 	}
 	return &result
@@ -164,7 +164,7 @@ func (a *attached) Suspend() {}
 // Resume does nothing. See runner.Executor.
 func (a *attached) Resume() {}
 
-// output copies the next n bytes of the results, an output.
+// output copies the next n bytes of the results, which are an output. It returns nil if n is 0.
 func (a *attached) output(n int64) (task.Output, error) {
 	if n == 0 {
 		return nil, nil
@@ -179,7 +179,8 @@ func (a *attached) output(n int64) (task.Output, error) {
 // Tasks returns the number of tasks of the run.
 func (a *attached) Tasks() uint64 { return a.run.Tasks }
 
-// Ended returns the exit status of the run, and why it ended early; "" if it did not.
+// Ended returns the exit status of the run, and why it ended early; "" if it did not. It may be called
+// only after Next has returned io.EOF.
 func (a *attached) Ended() (status int, early string) {
 	if o := a.end.Load(); o != nil {
 		return o.Status, string(o.Early)

@@ -44,7 +44,7 @@ func Main(c wiring.EngineCall) error {
 }
 
 // connectFor connects for a command of crew engine. With --dir it connects as the owner of the hub
-// there, which may still be starting.
+// there, for which it waits up to startWait: the hub may still be starting.
 func connectFor(c *wiring.EngineCall) (s *session, err error) {
 	if c.Dir == "" {
 		return connect(c.URL, c.Notice)
@@ -113,7 +113,7 @@ func (s *session) invite(c *wiring.EngineCall) error {
 	if err != nil {
 		return err
 	}
-	if err = printContext(c, a.Context); err != nil { // the context is lost
+	if err = printContext(c, a.Context); err != nil { // the password is lost
 		_, _ = s.askHub(hubSubject, Order{Op: opRevoke, User: u})
 		err = fmt.Errorf("%w: %s is not invited: write the output elsewhere", err, u.Name)
 	}
@@ -131,7 +131,7 @@ func printContext(c *wiring.EngineCall, x *address.Context) error {
 	return err
 }
 
-// revoke asks the hub to let a user no longer connect.
+// revoke asks the hub to remove a user and close the user's connections.
 func (s *session) revoke(c *wiring.EngineCall) error {
 	a, err := s.askHub(hubSubject, Order{Op: opRevoke, User: &credentials.User{Name: c.Run}})
 	if err != nil {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// maxDelay is how long a result may take to arrive and still tell the offset of the worker's clock.
+// maxDelay is how much longer than the quickest result another one may take to arrive. If one takes
+// longer, the worker's clock is taken to have been set.
 const maxDelay = time.Second
 
 // clock converts times of a worker's clock to this machine's. It takes the shortest delay between the

@@ -48,8 +48,8 @@ func readJSON(text []byte, to any) error {
 	return err
 }
 
-// splitMessages yields the messages bundled in msg. From the first malformed one on, it yields the
-// rest as one.
+// splitMessages yields the messages bundled in msg. It yields the rest as one message if the next one
+// is malformed.
 func splitMessages(msg []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for len(msg) > 0 {
@@ -62,9 +62,9 @@ func splitMessages(msg []byte) iter.Seq[[]byte] {
 	}
 }
 
-// digest returns a hash that submitters and workers compare of their commands, and the command for
-// people. Two commands with the same digest do the same with a record, provided that it has the same
-// columns: their names are part of each attempt.
+// digest returns a hash of a command, by which submitters and workers compare theirs, and the command
+// for people. Two commands with the same digest do the same with a record that has the same columns;
+// the names of the columns are part of each attempt.
 func digest(t wiring.Template) (sum [32]byte, text string) {
 	t.Names, t.Caps = nil, nil
 	b := wire.Append([]byte("crew-template-4"), &t)

@@ -27,7 +27,7 @@ import (
 )
 
 // detachedRun is a detached run in the process that the hub has started for it. It is a run with
-// --state that reads its tasks from a file, and appends its results to another one.
+// --state that reads its tasks from a file and appends its results to another one.
 type detachedRun struct {
 	runDir
 	record  runRecord // as of the start of the process
@@ -47,7 +47,7 @@ type detachedRun struct {
 	latest   report
 
 	mu         sync.Mutex
-	next       uint64                 // number of the latest task
+	last       uint64                 // number of the latest task
 	signatures map[uint64]*StoredTask // tasks with signed commands, by number
 	cancelErrs map[uint64]error       // why tasks that must not run were cancelled
 }
@@ -74,7 +74,7 @@ func Submitted(dir string) int {
 	return status
 }
 
-// statusUsage is the exit status of a wrong command line, and of a process that panics.
+// statusUsage is the exit status for a wrong command line, and of a process that panics.
 const statusUsage = 2
 
 // open reads the record and opens the files.
@@ -191,7 +191,7 @@ func (d *detachedRun) recordEnd(s *task.Stats, status int, early string) error {
 
 // Next returns the next task. See runner.Source.
 func (d *detachedRun) Next(number func() uint64) (*task.Task, error) {
-	id := d.next + 1
+	id := d.last + 1
 	if id > d.record.Tasks {
 		return nil, io.EOF
 	}
@@ -204,7 +204,7 @@ func (d *detachedRun) Next(number func() uint64) (*task.Task, error) {
 	t.Identity = identityOf(id)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.next, t.ID = id, number()
+	d.last, t.ID = id, number()
 	if why := d.cancelErrs[id]; why != nil {
 		t.Done = &task.Result{Task: t, Outcome: task.Cancelled, Err: why, Final: true}
 	} else if line.Spec = nil; len(line.Signer) > 0 {
@@ -232,7 +232,7 @@ func readTask(from *bufio.Reader, id uint64, line *StoredTask) (*task.Task, erro
 // Buffered reports whether the next task can be read without waiting. See runner.Source.
 func (d *detachedRun) Buffered() bool { return true }
 
-// sign adds the signature of the client to an attempt.
+// sign adds the signature that the client has made for the task to an attempt, if there is one.
 func (d *detachedRun) sign(a *Attempt, _ string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -269,7 +269,7 @@ func (d *detachedRun) splitUnread(cmd task.Command) (unread, rest []uint64, err 
 	defer d.mu.Unlock()
 	for _, id := range cmd.IDs {
 		switch {
-		case id <= d.next || id > d.record.Tasks:
+		case id <= d.last || id > d.record.Tasks:
 			rest = append(rest, id)
 		case d.cancelErrs[id] != nil:
 			err = fmt.Errorf("task %d has ended", id)
@@ -299,17 +299,18 @@ func (d *detachedRun) recordCancelled(ids []uint64, why error) error {
 	return cmp.Or(err, f.Sync())
 }
 
-// syncResults wraps the sink that writes results: after each batch, they are on disk and the hub knows.
+// syncResults wraps the sink that writes results. After each batch it syncs them to disk and tells the
+// hub how many there are.
 func (d *detachedRun) syncResults(results runner.Sink) runner.Sink { return &syncedSink{results, d} }
 
 type syncedSink struct {
 	runner.Sink
-	st *detachedRun
+	run *detachedRun
 }
 
 // Consume waits while the hub has no room for results. See runner.Sink.
 func (k *syncedSink) Consume(events []task.Event) error {
-	d := k.st
+	d := k.run
 	for len(events) > 0 && d.full.Load() {
 		time.Sleep(retryWait)
 		_ = d.sendReport(func(*report) {})

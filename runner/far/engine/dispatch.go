@@ -55,8 +55,8 @@ type dispatcher struct {
 	cancel      context.CancelFunc
 }
 
-// newDispatcher returns a dispatcher that uses the connection s. It runs until ctx is done or serve
-// returns.
+// newDispatcher returns a dispatcher that uses the connection s. Runs may have up to most bytes of
+// output; 0 means maxResults. It runs until ctx is done or serve returns.
 func newDispatcher(ctx context.Context, s *session, connect func() (net.Conn, error), dir string, most int64, notice func(string)) (*dispatcher, error) {
 	d := &dispatcher{s: s, connect: connect, dir: dir, maxOutput: cmp.Or(most, maxResults), notices: &notifier{notice: notice}, runs: map[string]*hubRun{}, requestLeft: make(chan struct{}), processSem: make(chan struct{}, maxProcesses)}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -103,7 +103,8 @@ func (d *dispatcher) load() {
 	}
 }
 
-// serve returns when the dispatcher has ended. The next hub continues the runs.
+// serve blocks until ctx of newDispatcher is done or the server refuses the session, and then until all
+// processes of runs have ended. The next hub continues the runs.
 func (d *dispatcher) serve() error {
 	defer d.wg.Wait()
 	defer d.cancel()
@@ -143,7 +144,7 @@ func (d *dispatcher) full(tasks int64) bool {
 // carryOutForUser carries out an order of a user.
 func (d *dispatcher) carryOutForUser(o *Order, a *Answer) error {
 	switch o.Op {
-	case "": // a client asks whether there is a hub
+	case "": // connectHub asks whether there is a hub
 		return nil
 	case opReport:
 		return o.unknown()
@@ -334,8 +335,8 @@ func (d *dispatcher) forget(h *hubRun) error {
 // statusHopeless is the exit status of the process of a run that can never be submitted.
 const statusHopeless = 64
 
-// runProcess runs a process that submits the run, and returns its exit status. Its standard input and
-// output are its connection to the hub; it ends with that.
+// runProcess runs a process that submits the run, and returns its exit status. The standard input and
+// output of the process are its connection to the hub, and it ends when that closes.
 func (h *hubRun) runProcess() (status int, err error) {
 	path, err := os.Executable()
 	if err != nil {

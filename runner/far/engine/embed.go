@@ -35,7 +35,8 @@ func stopServer(s *server.Server) {
 	s.WaitForShutdown()
 }
 
-// lockFile opens a file of this user and locks it until it is closed.
+// lockFile opens a file of this user and locks it until it is closed. It fails with EWOULDBLOCK if
+// another process holds the lock.
 func lockFile(path string, flags int) (*os.File, error) {
 	f, err := trust.OpenOwn(path, os.O_RDWR|flags, 0o600)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"crew/runner/keep/journal"
 )
 
-// retryWait is the pause before a request to the hub, or a write there, is tried again.
+// retryWait is the pause before something is tried again that failed, or that could not be stored yet.
 const retryWait = 200 * time.Millisecond
 
 // storeMemory is how many bytes of tasks are kept in memory rather than in a file, until the hub has
@@ -134,7 +134,7 @@ func identityOf(id uint64) (sum [16]byte) {
 	return sum
 }
 
-// upload makes the hub accept the run. See Detach.
+// upload hands the run over to the hub. See Detach.
 func (u *uploader) upload(ctx context.Context) (run string, err error) {
 	defer u.space.Close()
 	switch err = u.s.handOver(ctx, u.notices, &u.record, u.lines, u.lines.Len()); err {
@@ -146,7 +146,7 @@ func (u *uploader) upload(ctx context.Context) (run string, err error) {
 	return "", fmt.Errorf("hand run %s over: %w", u.record.Run, err)
 }
 
-// handOver makes the hub accept a run with its tasks, and closes tasks. If it returns the error of
+// handOver hands a run with its tasks over to the hub, and closes tasks. If it returns the error of
 // ctx, the hub keeps nothing of the run.
 func (s *session) handOver(ctx context.Context, notices *notifier, record *runRecord, tasks task.Live, size int64) error {
 	lines, err := s.blobs.Add(tasks, size)

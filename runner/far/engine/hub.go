@@ -68,7 +68,7 @@ type hub struct {
 	users       *credentials.Users
 	password    string // the owner's
 	url         string // URL for clients
-	localURL    string // goes before url for the owner, with a comma: a router may not lead this machine to its own public address
+	localURL    string // put before url for the owner, with a comma, or "": a router may not let this machine reach its own public address
 	previousURL string // the owner's URL when the hub was last started; "" for a new hub
 	ca          string // certificate that clients have to trust, as PEM; "" without TLS, or for a public authority
 }

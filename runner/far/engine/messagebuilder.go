@@ -23,7 +23,7 @@ type messageBuilder struct {
 	commands bool // tasks bring commands, not values
 	template [32]byte
 	text     string                           // the command, for people
-	secret   []byte                           // key of the tokens
+	secret   []byte                           // key from which tokens are derived
 	sign     func(a *Attempt, subject string) // nil if attempts are not signed
 	live     bool                             // ask for output while attempts run
 }
@@ -131,8 +131,8 @@ func (b *messageBuilder) unusable(p Presence) string {
 	return ""
 }
 
-// probeWorkers looks for workers of a queue and returns those found, as soon as one is usable. If
-// there are workers but none is usable, it returns an error.
+// probeWorkers looks for workers of a queue and returns those found, as soon as one is usable or not
+// ready. If there are workers but all are ready and unusable, it returns an error.
 func (b *messageBuilder) probeWorkers(ctx context.Context, s *session, queue string) (live []Presence, err error) {
 	why := ""
 	err = s.discover(ctx, func(m *nats.Msg) bool {

@@ -38,7 +38,7 @@ type Attempt struct {
 	_ struct{} `cbor:",toarray"`
 	ID
 	Token    Token
-	Keep     bool     // the worker keeps the result until the submitter has recorded it
+	Keep     bool     // the worker must keep the result until the submitter has recorded it
 	Identity [16]byte // of the task, with --state
 	Slot     int
 	Key      string
@@ -148,7 +148,7 @@ func (k *Chunk) stream() int {
 // Encode returns the message.
 func (k *Chunk) Encode() []byte { return encode(kindChunk, k) }
 
-// DecodeChunk decodes a message. Data aliases it.
+// DecodeChunk decodes a message.
 func DecodeChunk(msg []byte) (*Chunk, error) { return decode[Chunk](msg, kindChunk) }
 
 // Final is how an attempt ended.
@@ -190,7 +190,7 @@ func (f *Final) blobs() (list []travel.Blob) {
 // Encode returns the message.
 func (f *Final) Encode() []byte { return encode(kindFinal, f) }
 
-// DecodeFinal decodes a message and checks its facts. The outputs alias it.
+// DecodeFinal decodes a message and checks its facts.
 func DecodeFinal(msg []byte) (*Final, error) {
 	f, err := decode[Final](msg, kindFinal)
 	if err == nil && badFacts(&f.Facts) {

@@ -22,7 +22,7 @@ type Order struct {
 	Op      string `json:"op"`
 	ID             // the attempt, the epoch or the run concerned
 
-	from string // the user who sent it, as checked by the server
+	from string // the user who sent it; see serveOrders
 
 	By   string            `json:"by,omitempty"`   // cancel, drain and talk: the person who asks
 	User *credentials.User `json:"user,omitempty"` // invite and revoke
@@ -53,7 +53,7 @@ const (
 	opDrain = "drain" // end once the running attempts have ended
 
 	opInvite = "invite" // to the hub: let a user connect
-	opRevoke = "revoke" // to the hub: let a user no longer connect
+	opRevoke = "revoke" // to the hub: remove a user and close the user's connections
 
 	opReport = "report" // to the hub: progress of a detached run
 	opStore  = "store"  // to the hub: accept a run, and fetch its tasks
@@ -99,7 +99,8 @@ func (s *session) ask(ctx context.Context, subject string, o Order) (a Answer, e
 }
 
 // serveOrders calls carryOut for each order on a subject, in a goroutine of its own, and answers it.
-// The subject ends with the user who may give the orders, unless every user may.
+// Order.from is the last part of the subject. It means something only if that is a user: then the
+// server has checked it.
 func (s *session) serveOrders(subject string, carryOut func(*Order, *Answer) error) (*nats.Subscription, error) {
 	answer := func(m *nats.Msg) {
 		var o Order
@@ -125,7 +126,7 @@ func (s *session) serveOrders(subject string, carryOut func(*Order, *Answer) err
 	return s.nc.Subscribe(subject, func(m *nats.Msg) { go answer(m) })
 }
 
-// serveMessages receives messages that other outboxes send, and answers each once take has returned.
+// serveMessages calls take for each message that other outboxes send on a subject, and then answers it.
 func (s *session) serveMessages(subject string, take func(subject string, data []byte)) (*nats.Subscription, error) {
 	return s.nc.Subscribe(subject, func(m *nats.Msg) {
 		take(m.Subject, m.Data)

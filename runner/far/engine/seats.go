@@ -11,7 +11,7 @@ import (
 // here: a record must go to the process that had the earlier records of its slot in its own run. Seats
 // is safe for concurrent use.
 type Seats struct {
-	Window  int                              // most records that a process has at once
+	Window  int                              // most records that a process may have at once
 	Dismiss func(number int) <-chan struct{} // ends the process of a seat; see coproc.Workers
 
 	mu       sync.Mutex
@@ -99,8 +99,8 @@ func (s *Seats) weight(h RunSlot) int {
 	return 1
 }
 
-// findLocked returns the seat that a claim must get, now or later, or nil if that is not decided yet.
-// The caller must hold mu.
+// findLocked returns the seat that a claim must get, now or once it has room, or nil if all seats are
+// taken by others. The caller must hold mu.
 func (s *Seats) findLocked(c *claim) *Seat {
 	var free, oldest *Seat
 	for _, seat := range s.list {
@@ -146,7 +146,8 @@ func (s *Seats) Resize(most int) {
 	s.endWhere(func(seat *Seat) bool { return seat.Number > most })
 }
 
-// freeLocked ends the process of a seat, if it has one. The caller must hold mu.
+// freeLocked frees a seat and ends its process, if it has one. ended is nil if it has none, and is
+// closed when the process has exited. The caller must hold mu.
 func (s *Seats) freeLocked(seat *Seat) (ended <-chan struct{}) {
 	if seat.Run != "" {
 		ended = s.Dismiss(seat.Number)

@@ -58,7 +58,7 @@ func connect(engine string, notice func(string)) (*session, error) {
 const oldInbox = "_INBOX.worker"
 
 // dial connects to one of urls, which are separated by commas or blanks, or to the server that options
-// name. notice receives later errors; the same one is not repeated. It may be nil.
+// name. notice, which may be nil, receives later errors, but not the same one twice in a row.
 func dial(urls string, notice func(string), options ...nats.Option) (*session, error) {
 	if notice == nil {
 		notice = func(string) {}
@@ -111,7 +111,7 @@ func (s *session) configure(o *nats.Options, notices *notifier) {
 	o.PingInterval, o.MaxPingsOut = 2*time.Second, 2
 	away := &atomic.Bool{}
 	o.DisconnectedErrCB = func(nc *nats.Conn, err error) {
-		time.AfterFunc(awayAfter, func() { // by then it may have been refused, or be back
+		time.AfterFunc(awayAfter, func() { // by then the session may have been refused, or be connected again
 			if err != nil && !nc.IsConnected() && !nc.IsClosed() && !away.Swap(true) {
 				notices.notify("the hub is away (" + err.Error() + "): trying to reconnect")
 			}
@@ -122,7 +122,7 @@ func (s *session) configure(o *nats.Options, notices *notifier) {
 			notices.notify("the hub is back")
 		}
 	}
-	o.ClosedCB = func(nc *nats.Conn) { // session.close has removed this
+	o.ClosedCB = func(nc *nats.Conn) { // session.close removes this callback first
 		s.fail(nc, fmt.Errorf("the hub has closed the connection: %s", plain(cmp.Or(nc.LastError(), nats.ErrConnectionClosed))))
 	}
 	// A refusal is reported only here; a request that waits for a reply times out.
@@ -140,8 +140,8 @@ func isNetwork(err error) bool {
 	return is
 }
 
-// dialError returns the best error for a failed connect to one of several servers. err comes from the
-// last server, which may be the only unreachable one; dialError tries each server again.
+// dialError returns the most useful error after no server accepted a connection. err comes from the
+// last of them, which may be the only unreachable one, so dialError tries each server again.
 func dialError(err error, o nats.Options) error {
 	if len(o.Servers) < 2 {
 		return err
@@ -190,7 +190,7 @@ func isLateReply(what string) bool {
 var errRefused = errors.New("the hub does not know this user: the credentials are missing, expired, revoked, or for another hub: " +
 	"name the file of a context, as crew engine invite makes it, such as ./worker.json, or set NATS_CREDS")
 
-// fail ends the session because the server has refused it.
+// fail ends the session because the server has refused it or closed the connection.
 func (s *session) fail(nc *nats.Conn, why error) {
 	s.refusing.Do(func() {
 		s.refusedErr = why

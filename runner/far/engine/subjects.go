@@ -41,7 +41,7 @@ import (
 // signedForAll replaces the worker in the subject of a signature that holds for all workers.
 const signedForAll = "_"
 
-// hubSubject is where a hub takes orders from its owner.
+// hubSubject is where a hub takes orders from its owner and from the processes of detached runs.
 const hubSubject = "crew.h"
 
 // allWorkers matches every worker in a subject. Its two parts are the user and the name; the server
@@ -168,8 +168,8 @@ func newRunInfo(queue, name, user string, id identity) RunInfo {
 	}
 }
 
-// Heartbeat keeps a run's attempts alive, as JSON. When the last heartbeat of a run is older than
-// three times its TTL, a worker ends the attempts of the run. It ends attempts of older epochs at
+// Heartbeat keeps a run's attempts alive, as JSON. A worker ends the attempts of a run that has sent no
+// heartbeat for three times the worker's TTL; see endSilentRuns. It ends attempts of older epochs at
 // once.
 type Heartbeat struct {
 	Version   int    `json:"version"`

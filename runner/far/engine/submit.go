@@ -21,7 +21,7 @@ import (
 )
 
 // submitter is the executor of a run on workers. Results, announcements and orders arrive in
-// goroutines of the connection's subscriptions; every starts the periodic jobs.
+// goroutines of the connection's subscriptions. The method every starts the periodic jobs.
 //
 // Locks: roster.mu may be held when attempts.mu is taken, never the other way round. A command that is
 // given with roster.mu held can call Kill, which therefore takes only attempts.mu.
@@ -46,7 +46,7 @@ type submitter struct {
 	joined        chan struct{} // closed once admitWorkers has returned
 
 	suspended atomic.Bool
-	started   atomic.Bool // an attempt has begun, so sub.Do can be called
+	started   atomic.Bool // Run has been called, so sub.Do can be called
 
 	ctx    context.Context // done once no result can arrive any more
 	cancel context.CancelCauseFunc
@@ -277,7 +277,8 @@ func (x *submitter) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 // Sink returns the sink that must consume events after the journal.
 func (x *submitter) Sink() runner.Sink { return &x.attempts }
 
-// Missing returns a line for each host of --ssh that was unreachable, if only at times.
+// Missing returns lines that name the hosts of --ssh that were never reached, and those that were lost.
+// See ssh.Hosts.Missing.
 func (x *submitter) Missing() []string {
 	if x.hosts == nil {
 		return nil

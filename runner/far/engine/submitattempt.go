@@ -39,7 +39,7 @@ type attemptKey struct {
 // pendingAttempt is an attempt from when it is queued for a worker until its result is recorded.
 type pendingAttempt struct {
 	attempt task.Attempt
-	id      ID            // of an earlier epoch if the result comes from there
+	id      ID            // set by assign; of an earlier epoch if the result comes from there
 	turn    chan struct{} // closed once all earlier attempts of the slot were sent
 	done    chan *Final   // receives the result; holds one
 	body    travel.Blob   // its message, if too long to be sent at once
@@ -124,8 +124,8 @@ func (tab *attemptTable) match(from string, id ID, t Token) *pendingAttempt {
 	return nil
 }
 
-// finish notes that an attempt has ended. kept says whether its worker keeps the result: until it is
-// recorded or, without wait, until now.
+// finish notes that an attempt has ended. kept says whether its worker keeps the result. If wait is
+// set, the worker keeps it until it is recorded, and otherwise is told now that it need not.
 func (tab *attemptTable) finish(p *pendingAttempt, kept, wait bool) {
 	tab.mu.Lock()
 	p.kept, p.order = kept, ""
@@ -172,7 +172,7 @@ func (tab *attemptTable) repeatOrders(now time.Time) {
 	})
 }
 
-// Consume sees which attempts are recorded. See runner.Sink.
+// Consume removes attempts whose results are recorded. See runner.Sink.
 func (tab *attemptTable) Consume(events []task.Event) error {
 	for i := range events {
 		if e := &events[i]; e.Kind == task.Finished || e.Kind == task.Retried {

@@ -68,7 +68,8 @@ func (x *submitter) Resume() {
 	x.heartbeat(false)
 }
 
-// announce publishes the RunInfo. sub.Do must not be called before an attempt has begun.
+// announce publishes the RunInfo. Until an attempt has begun it does not say whether the run is paused,
+// because sub.Do cannot be called yet.
 func (x *submitter) announce() {
 	e := x.info
 	if x.started.Load() {
@@ -78,8 +79,8 @@ func (x *submitter) announce() {
 	_ = x.s.publishJSON(runInfoSubject(e.User, e.Run), e) // a client asks again
 }
 
-// receiveResults handles results and output from a worker. It ignores garbage and results that no
-// attempt expects, which have the wrong token.
+// receiveResults handles results and output from a worker. It ignores garbage, and whatever does not
+// have the token of an attempt of this run.
 func (x *submitter) receiveResults(subject string, data []byte) {
 	from := senderOf(subject)
 	for part := range splitMessages(data) {

@@ -34,8 +34,8 @@ func (s *stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// openOutputsLocked sets where the output of an attempt goes, unless that is set. The caller must hold
-// p.out.mu, or be the only user of p.out.
+// openOutputsLocked sets where the output of an attempt goes, unless it has done so before. The caller
+// must hold p.out.mu, or be the only user of p.out.
 func (x *submitter) openOutputsLocked(p *pendingAttempt) {
 	stdout, stderr := &p.out.streams[0], &p.out.streams[1]
 	if stdout.Kept != nil || stdout.To != nil {
@@ -55,7 +55,8 @@ func (x *submitter) openOutputsLocked(p *pendingAttempt) {
 	}
 }
 
-// receiveChunk appends a chunk to the output of an attempt, unless an earlier chunk is missing.
+// receiveChunk appends to the output of an attempt what is new in a chunk. It drops the chunk if an
+// earlier one is missing: fetchRest fetches both.
 func (x *submitter) receiveChunk(p *pendingAttempt, c *Chunk) {
 	o := &p.out
 	o.mu.Lock()

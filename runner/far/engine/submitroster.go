@@ -32,7 +32,7 @@ type roster struct {
 
 // remoteWorker is a worker that this run uses.
 type remoteWorker struct {
-	id, host      string // from its first announcement
+	id, host      string // from its first announcement, or known from an earlier epoch
 	tasks, orders string // subjects
 	ttl           time.Duration
 	offers        *task.Offers
@@ -147,7 +147,8 @@ func (x *submitter) noticeOnceLocked(text string) {
 // maxSlots is the most slots of a run, however many its workers announce.
 const maxSlots = 1 << 18
 
-// fitSlotsLocked makes the run have as many slots of a worker as it offers. The caller must hold mu.
+// fitSlotsLocked adds or removes slots of a worker until the run has as many as the worker offers. The
+// caller must hold mu.
 func (x *submitter) fitSlotsLocked(w *remoteWorker) {
 	r := &x.roster
 	want := 0
@@ -249,8 +250,8 @@ func (x *submitter) SetHosts(p wiring.Place) error {
 // restarting.
 const noSlotsAfter = time.Second
 
-// reportNoSlotsLocked reports if there is no slot, so that nothing can run. The run fails if all
-// workers have been refused for the time of --reach. The caller must hold mu.
+// reportNoSlotsLocked reports if there is no slot, so that nothing can run. The run fails if it has had
+// no slots for the time of --connect-timeout, because all workers were refused. The caller must hold mu.
 func (x *submitter) reportNoSlotsLocked(now time.Time, slots int) {
 	r := &x.roster
 	switch {

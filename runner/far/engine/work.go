@@ -36,7 +36,7 @@ type worker struct {
 	values bool             // there is a command, which takes values
 	text   string           // the command for people
 	offers string           // in the form of Presence.Offers
-	trust  credentials.Keys // nil if every command comes from the run that has started this worker
+	trust  credentials.Keys // nil if commands are not allowed, or all come from the run that has started this worker
 
 	// open resources
 

@@ -60,7 +60,7 @@ type runState struct {
 	epoch     uint64        // attempts of earlier epochs are refused
 	heard     time.Duration // time since boot of the last heartbeat
 	suspended bool
-	silent    bool // its attempts were ended for lack of heartbeats; if it reappears, it learns that
+	silent    bool // its attempts were ended for lack of heartbeats; if it reappears, it is told that they are lost
 }
 
 // receive handles a message with attempts.
@@ -316,8 +316,8 @@ func (w *worker) admit(attempts ...*heldAttempt) {
 	}
 }
 
-// tokenSet remembers the tokens of accepted attempts: for at least tokensKept or, with max, at least
-// the latest ones.
+// tokenSet remembers the tokens of accepted attempts: each for at least tokensKept or, if max is not 0,
+// at least the latest max tokens.
 type tokenSet struct {
 	max           int // most tokens in recent; 0 for no limit
 	recent, older map[Token]struct{}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// A worker kills its tasks when it has not confirmed its lease for fence of TTL. Its guardian does
-	// at lastFence, in case the worker cannot.
+	// A worker kills its tasks once its lease has not been confirmed for fence per cent of TTL. In case it
+	// cannot, its guardian kills them at lastFence.
 	fence      = 70 // per cent of TTL
 	lastFence  = 80
 	checkEvery = 250 * time.Millisecond
@@ -162,7 +162,8 @@ func (l *lease) endLocked() {
 	}
 }
 
-// presence returns the worker's announcement.
+// presence returns the worker's announcement. It first adapts the worker's state and seats to those of
+// its run, and returns the attempts that have not begun if the run is paused.
 func (w *worker) presence(l *lease) Presence {
 	p := Presence{
 		Queue: w.work.Queue, Version: Version, ID: l.id, Host: w.host, Labels: w.work.Labels, Offers: w.offers, TTL: w.work.TTL, Signed: w.work.Commands, Since: l.since,
@@ -188,7 +189,7 @@ func (w *worker) presence(l *lease) Presence {
 	defer w.mu.Unlock()
 	p.State = w.state
 	go w.seats.Resize(p.Slots)
-	return p // a copy that the caller may change
+	return p
 }
 
 // announce publishes p and returns once the server has it. The server delivers it before everything
@@ -201,7 +202,8 @@ func (w *worker) announce(p Presence, patience time.Duration) error {
 	return err
 }
 
-// expire kills all tasks and forgets all attempts if the lease has run out.
+// expire kills all tasks and forgets all attempts if the lease has run out. Then it asks for a new
+// lease.
 func (w *worker) expire() {
 	w.mu.Lock()
 	l := w.lease

@@ -14,7 +14,7 @@ import (
 
 const (
 	// A run without heartbeats is over after silentTTLs times TTL, but not before minSilent. A suspended run is
-	// over after suspendedFor, unless the worker drains.
+	// over only after suspendedFor, unless the worker is draining.
 	silentTTLs   = 3
 	minSilent    = 30 * time.Second
 	suspendedFor = 24 * time.Hour

@@ -57,7 +57,8 @@ func (p *publisher) runInSeat(ctx context.Context, h *heldAttempt, a task.Attemp
 	return p.run(ctx, h, a)
 }
 
-// Life returns how long the persistent worker for a task lives. See wiring.Worker.
+// Life returns how long the persistent worker for a task lives, or nil if the task is for the worker's
+// own command. See wiring.Worker.
 func (w *worker) Life(t *task.Task) *wiring.Life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,7 +137,7 @@ func (w *worker) taskFinished(e *task.Event) {
 	}
 }
 
-// finish publishes the result of an attempt.
+// finish publishes the result of an attempt, unless it has published one before.
 func (w *worker) finish(h *heldAttempt, r *task.Result) {
 	w.dequeue(h)
 	h.cancel()
