@@ -111,8 +111,8 @@ func ParseNeeds(s string) (needs []Need, err error) {
 	return needs, nil
 }
 
-// CheckNeeds returns why no attempt can ever hold all needs at once, or nil. With hosts, the name of
-// no Cap may be an offer of a host.
+// CheckNeeds returns why no attempt can ever hold all needs at once, or nil. If hosts is set, hosts may
+// offer the units of a name that no Cap has.
 func CheckNeeds(caps []Cap, needs []Need, hosts bool) error {
 	for _, n := range needs {
 		i := slices.IndexFunc(caps, func(c Cap) bool { return c.Name == n.Name })

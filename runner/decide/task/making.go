@@ -53,8 +53,8 @@ type Stamp struct {
 	Inputs  uint64 // a hash of the names, sizes and times of the inputs
 	// Since is when the first of the existing targets last changed (ctime), in nanoseconds since 1970.
 	// A target with an earlier ctime is a different file: after a power failure a target may have its
-	// former content although the journal has its end. Nothing sets ctime back, and a later change of
-	// a target by another program moves it forward.
+	// former content although the journal says that its task ended. Nothing sets ctime back, and a
+	// later change of a target by another program moves it forward.
 	Since int64
 }
 

@@ -17,7 +17,7 @@ const (
 	Exit                // another exit status
 	Signal              // killed by a signal that crew did not send
 	Timeout             // ended by crew at its timeout
-	StartFailed         // no process was started
+	StartFailed         // no process was started, or its block could not be read to the end
 	Cancelled           // ended by crew because the run ended or a command asked for it
 	NotRun              // not started, or not started again after a failed attempt
 	Lost                // its worker was lost, and its fate is unknown
@@ -84,13 +84,13 @@ const KillAgain = time.Second
 
 // Step advances to Asked or, with kill, to Killed. It returns how long to wait before the next Step
 // with kill. ok is false if the end was requested before.
-func (l *EndStage) Step(kill bool, grace time.Duration) (wait time.Duration, ok bool) {
+func (s *EndStage) Step(kill bool, grace time.Duration) (wait time.Duration, ok bool) {
 	switch {
 	case kill:
-		*l = Killed
+		*s = Killed
 		return KillAgain, true
-	case *l == NotAsked:
-		*l = Asked
+	case *s == NotAsked:
+		*s = Asked
 		return grace, true
 	}
 	return 0, false

@@ -18,8 +18,8 @@ type Silent time.Duration
 // Error implements error.
 func (s Silent) Error() string { return "silent for " + time.Duration(s).String() }
 
-// ErrCancelled is the cause of an attempt's context if a command cancels its task. A command can also
-// bring another cause that says more.
+// ErrCancelled is the cause of an attempt's context if a command cancels its task. The cause is another
+// error if the command says who asks for it.
 var ErrCancelled = errors.New("cancelled")
 
 // ErrMemory is the cause of an attempt's context if too little memory is left.
@@ -133,7 +133,7 @@ func (r *Result) Killed() bool {
 	return r.Outcome == Signal && r.Signal == int(syscall.SIGKILL) || r.Outcome == Exit && r.Code == 128+int(syscall.SIGKILL)
 }
 
-// Known reports whether r is the result of an earlier run.
+// FromEarlierRun reports whether r is the result of an earlier run.
 func (r *Result) FromEarlierRun() bool {
 	t := r.Task
 	return t != nil && (r == t.Done || t.Makes != nil && r == t.Makes.Done)

@@ -36,8 +36,7 @@ type Live interface {
 // State is how far a run has come.
 type State uint8
 
-// The states of a run, in order. A run goes back
-// from Paused only.
+// The states of a run, in order. A run goes back only from StatePaused.
 const (
 	StateRunning   State = iota
 	StatePaused          // starts nothing until it is resumed
@@ -85,18 +84,20 @@ const (
 
 // Blocking describes what tasks wait for.
 type Blocking struct {
-	By    Cause     `json:"by"`
-	Shown string    `json:"text"`             // b.Text, in the copies that WithText returns
-	Tasks int       `json:"tasks"`            // number of waiting tasks or, for ByWorkers, of workers
-	Input bool      `json:"input,omitempty"`  // nothing more is read because the read-ahead is full
-	None  bool      `json:"-"`                // for BySlots: there is no slot at all; for ByKey: no slot has the key as a label
-	Key   Bytes     `json:"key,omitempty"`    // for ByKey, ByLimit and ByKeyRate; for BySlots if all tasks have the same key
-	Slot  int       `json:"worker,omitempty"` // for BySlot and ByKey
-	Limit int       `json:"limit,omitempty"`  // for ByLimit: how many tasks of the key may run at once; for ByPlaces: number of places
-	Needs string    `json:"-"`                // for ByNeeds and ByOffers: needs of the first task
-	Halt  string    `json:"-"`                // for ByPause: the value of --halt that paused the run, or ""
-	ID    uint64    `json:"task,omitempty"`   // for ByOrder: the first unfinished task; for ByPlaces: the task that the places are reserved for, or 0; for ByAfter and ByKey: a task waited for, or 0
-	Until time.Time `json:"until,omitzero"`   // for ByRetry, ByDelay, ByRate and ByTime: when the first task may start
+	By    Cause  `json:"by"`
+	Shown string `json:"text"`             // b.Text, in the copies that WithText returns
+	Tasks int    `json:"tasks"`            // number of waiting tasks or, for ByWorkers, of workers
+	Input bool   `json:"input,omitempty"`  // nothing more is read because the read-ahead is full
+	None  bool   `json:"-"`                // for BySlots: there is no slot at all; for ByKey: no slot has the key as a label
+	Key   Bytes  `json:"key,omitempty"`    // for ByKey, ByLimit and ByKeyRate; for BySlots if all tasks have the same key
+	Slot  int    `json:"worker,omitempty"` // for BySlot and ByKey
+	Limit int    `json:"limit,omitempty"`  // for ByLimit: how many tasks of the key may run at once; for ByPlaces: number of places
+	Needs string `json:"-"`                // for ByNeeds and ByOffers: needs of the first task
+	Halt  string `json:"-"`                // for ByPause: the value of --halt that paused the run, or ""
+	// ID is, for ByOrder, the first unfinished task; for ByPlaces, the task that the places are reserved
+	// for, or 0; for ByAfter and ByKey, a task waited for, or 0.
+	ID    uint64    `json:"task,omitempty"`
+	Until time.Time `json:"until,omitzero"` // for ByRetry, ByDelay, ByRate and ByTime: when the first task may start
 
 	// Figure is, for ByLoad and ByMemory, the load or the free bytes. Bound is the value that it has
 	// to fall below or to reach.
@@ -108,9 +109,9 @@ func (b *Blocking) WithText(now time.Time) *Blocking {
 	if b == nil {
 		return nil
 	}
-	told := *b
-	told.Shown = b.Text(now)
-	return &told
+	with := *b
+	with.Shown = b.Text(now)
+	return &with
 }
 
 // Text describes b for people, without "crew: ". Only ByRetry, ByDelay and ByRate use now.
@@ -119,11 +120,11 @@ func (b *Blocking) Text(now time.Time) string {
 	if b.Input {
 		text.WriteString("input waits: ")
 	}
-	told := struct {
+	data := struct {
 		*Blocking
 		Left time.Duration
 	}{b, max(b.Until.Sub(now), 0).Round(time.Second)}
-	if err := blockingTexts().ExecuteTemplate(&text, string(b.By), told); err != nil {
+	if err := blockingTexts().ExecuteTemplate(&text, string(b.By), data); err != nil {
 		panic("internal error: " + err.Error())
 	}
 	return text.String()

@@ -96,19 +96,19 @@ func (t *Task) Terms() Terms {
 	return *t.Asked
 }
 
-// Attempts are earlier attempts of a task, as in Result.
+// AttemptHistory holds the earlier attempts of a task, like the fields of the same names of Result.
 type AttemptHistory struct {
 	Before  []*Result
 	Omitted int
 }
 
-// Mark is a position in a task's command or tag that is filled in when an attempt starts. It holds {%}
-// or {host}, for the number or the host of the slot; the name of a Cap in braces, for the units that
-// the attempt holds; or the base name of a file that the task makes, which gets a temporary name.
+// Mark is a position in a task's command or tag that is filled in when an attempt starts. The text there
+// is {%} or {host}, for the number or the host of the slot, or the name of a Cap in braces, for the
+// units that the attempt holds. With Temp it is the base name of a file that the task makes.
 type Mark struct {
 	Word int  // index in Argv, InTag, or InExec minus the index in Exec
 	Off  int  // offset in the word, in bytes
-	Temp bool `json:",omitempty"` // in the command to run, Making.Temp goes here
+	Temp bool `json:",omitempty"` // in the command to run, Making.Temp is inserted here
 }
 
 // Values of Mark.Word for words outside Argv: InTag is the task's tag, InExec the first word of
@@ -200,7 +200,8 @@ func (t *Task) execOn(at Origin, deferred *deferredMarks) []string {
 	return t.wordsOn(t.Exec, InExec, -1, at, temp, deferred)
 }
 
-// wordsOn fills in words. Mark.Word is first for the first word, and advances by step.
+// wordsOn fills in words. Mark.Word is first for the first word, and advances by step. Without a slot,
+// it returns words as they are.
 func (t *Task) wordsOn(words []string, first, step int, at Origin, temp string, deferred *deferredMarks) []string {
 	if len(t.Marks) == 0 || at.Slot == 0 {
 		return words

@@ -77,7 +77,8 @@ const (
 	tailWidth = 160     // most bytes of a shown line
 )
 
-// OutputTail returns the end of an attempt's stderr or, if that is blank, of its stdout.
+// OutputTail returns the end of an attempt's stderr or, if that is blank, of its stdout. If the outputs
+// were not kept, it returns r.Tail.
 func (r *Result) OutputTail() (tail []byte, err error) {
 	for _, o := range [...]Output{r.Stderr, r.Stdout} {
 		if o == nil {

@@ -47,7 +47,7 @@ func SetZone() {
 
 // posixZone returns the zone for the POSIX form of TZ. The file of a zone ends with such a form, for
 // the times after its last transition (RFC 9636, section 3.3), so a file without transitions consists
-// of it. It follows a type of local time that applies if the form is not understood.
+// of it. The format wants a type of local time, too, which applies if the form is not understood.
 func posixZone(form string) (*time.Location, error) {
 	const (
 		magic = "TZif2\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
