@@ -20,7 +20,7 @@ type compactor struct {
 	// guarded by Journal.mu
 
 	ready   bool  // a compaction may begin: none is running
-	needed  int64 // bytes of lines after the last compaction, or estimated for one
+	needed  int64 // bytes of lines after the last compaction, or that one at Open would have left
 	outputs int64 // the same for outputs
 }
 

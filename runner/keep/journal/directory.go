@@ -14,8 +14,8 @@ type directory struct {
 	queue bool
 }
 
-// openFile opens or creates a file that no other user can write. Files of a queue also become
-// unreadable for other users, whatever their mode was.
+// openFile opens a file for reading and writing, with more flags such as os.O_CREATE. No other user
+// may be able to write it. Files of a queue become unreadable for other users, whatever their mode was.
 func (d directory) openFile(name string, flags int) (*os.File, error) {
 	mode := os.FileMode(0o644)
 	if d.queue {

@@ -162,7 +162,7 @@ func (j *Journal) endedLines(yield func(body []byte) bool) {
 	}
 }
 
-// Summary describes the state of a journal's runs. Its lines say how their tasks ended.
+// Summary describes the state of a journal's runs. The lines of the journal say how each task ended.
 type Summary struct {
 	Command Command
 	Begun   time.Time // start of the latest run

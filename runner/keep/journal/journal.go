@@ -92,7 +92,8 @@ type WrongDir struct{ text string }
 func (e *WrongDir) Error() string { return e.text }
 
 // Journal is the open journal of a run. Its Source is for one goroutine, as are its sinks. Started,
-// Ended, Idle, Unkept, EndedTasks, Accept, Withdraw, LastID and Close are safe for concurrent use.
+// Ended, Idle, Unkept, EndedTasks, LatestEnded, Accept, Change, Withdraw, LastID and Close are safe for
+// concurrent use.
 type Journal struct {
 	// configuration
 
@@ -110,9 +111,9 @@ type Journal struct {
 
 	// recording
 
-	readMu sync.Mutex // held while EndedTasks reads the journal
+	readMu sync.Mutex // held while EndedTasks or LatestEnded reads the journal
 
-	runOffset int64 // EndedTasks reads from here on
+	runOffset int64 // they read from here on
 	lock      *os.File
 	out       *outputs // replaced only with readMu, saveMu, syncMu and mu held
 	file      *os.File

@@ -308,14 +308,14 @@ func (l *contents) applyAccepted(ln line) {
 	}
 }
 
-// expired reports whether a compaction may drop a task of a queue: it ended long ago, and its
-// result needs nothing more.
+// expired reports whether a compaction may drop all lines about a task of a queue: it ended long ago,
+// and its result needs nothing more.
 func (l *contents) expired(e *entry) bool {
 	return l.expireBefore > 0 && e.has(done|l.settledFlags) && e.ended < l.expireBefore
 }
 
 // droppable reports whether a task of a queue has succeeded, its result needs nothing more, and no
-// other task can name it as a dependency. Compaction may drop such a task.
+// other task can name it as a dependency. A compaction then keeps its result but not the whole task.
 func (l *contents) droppable(e *entry) bool {
 	return e.has(done|l.settledFlags) && e.outcome.Succeeded() && !e.has(named)
 }

@@ -12,8 +12,9 @@ import (
 
 const (
 	lockName = "lock"
-	// lockTimeout is how long to wait if the process that holds the lock is being killed. The
-	// kernel releases the lock only after it has freed the memory of the process.
+	// lockTimeout is how long to wait for the lock if the process that holds it is being killed, or
+	// may be because it is in another PID namespace. The kernel releases the lock only after it has
+	// freed the memory of the process.
 	lockTimeout = 2 * time.Second
 )
 

@@ -48,8 +48,8 @@ func (d directory) openOutputs(number, end int64) (*outputs, error) {
 	return &outputs{file: f, number: number, end: end, dirty: end > 0}, f.Truncate(end)
 }
 
-// removeOtherOutputs removes all files of outputs except o, which a crash or another journal has
-// left.
+// removeOtherOutputs removes all files of outputs except that of o. A crash or an earlier journal may
+// have left them.
 func (d directory) removeOtherOutputs(o *outputs) {
 	entries, _ := os.ReadDir(d.path)
 	for _, e := range entries {

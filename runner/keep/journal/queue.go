@@ -12,8 +12,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Queue configures the journal of a queue. It stores whole tasks with their environments, so only
-// the user can read it. An accepted task is never lost, and runs twice only if an attempt was
+// Queue configures the journal of a queue. Such a journal holds whole tasks with their environments,
+// so only the user can read it. An accepted task is never lost, and runs twice only if an attempt was
 // running when crew was killed or stopped.
 type Queue struct {
 	Keep time.Duration // minimum time that an ended task is remembered
@@ -132,8 +132,8 @@ func (j *Journal) Succeeded() (ranges [][2]uint64) {
 }
 
 // QueueTasks iterates over the tasks that earlier runs of the queue left, in the order of their
-// IDs. Ended tasks have Done set. Tasks that succeeded and were shown are left out, unless they
-// have a name. Use it once, after ClearLogged and Unlogged, because it allows the journal to be
+// IDs. Ended tasks have Done set. Tasks that succeeded are left out once their results have been shown
+// and logged, unless they have a name. Use it once, after ClearLogged and Unlogged, because it allows the journal to be
 // compacted.
 func (j *Journal) QueueTasks() iter.Seq2[*task.Task, error] {
 	return func(yield func(*task.Task, error) bool) {

@@ -170,8 +170,8 @@ func (s *Shown) Consume(events []task.Event) error {
 // finished notes a finished result, unless it has already been shown by an earlier run or while its
 // task ran.
 func (s *Shown) finished(e *task.Event) {
-	known := e.Result.FromEarlierRun() || !s.journal.cfg.Output.shownAtEnd()
-	if known && !e.Result.Earlier && s.journal.mustRecord(e) {
+	due := e.Result.FromEarlierRun() || !s.journal.cfg.Output.shownAtEnd()
+	if due && !e.Result.Earlier && s.journal.mustRecord(e) {
 		s.pending[e.ID] = e.Task.Identity
 	}
 }

@@ -16,8 +16,7 @@ type source interface {
 	Next(number func() uint64) (*task.Task, error)
 }
 
-// Source is a runner.Source that adds to the tasks of another source the past that the
-// journal has recorded.
+// Source is a runner.Source that adds what earlier runs recorded to the tasks of another source.
 type Source struct {
 	journal *Journal
 	src     source

@@ -15,8 +15,8 @@ import (
 )
 
 // spec is a whole task in the journal of a queue, without its number and, for a bare task, without
-// its environment. That is stored next to the spec (see packEnv), because many tasks have the same
-// one.
+// its environment. The environment is stored next to the spec (see packEnv), because many tasks have
+// the same one.
 type spec struct {
 	Argv      words         `json:"argv,omitempty"`
 	Exec      words         `json:"exec,omitempty"`
