@@ -20,8 +20,8 @@ const (
 	traceLines   = 20   // lines of the end of an output
 )
 
-// label returns the text that identifies a task: its tag, its records or, if it has none, its command
-// or number.
+// label returns the text that identifies a task: its tag, the position of its block or its records. If
+// it has none of these or comes from a JSON object, it returns its command or number.
 func label(t *task.Task, r *task.Result) string {
 	if t.Tag != "" {
 		return t.TagOn(r.Worker, r.Host, r.Units)
@@ -92,7 +92,7 @@ func (c *CI) summary(s *task.Stats) string {
 func appendSummary(path, text string) error {
 	f, err := trust.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o666)
 	if err != nil {
-		return fmt.Errorf("%w: have GITHUB_STEP_SUMMARY name a file that can be written, or give --ci none", err)
+		return fmt.Errorf("%w: set GITHUB_STEP_SUMMARY to a file that can be written, or give --ci none", err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
