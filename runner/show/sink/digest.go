@@ -58,7 +58,7 @@ type Digest struct {
 	flaky         []failure // the first tasks that failed and then succeeded
 	failedBefore  int64     // number of failures in earlier runs
 	unretried     int64     // number of tasks that were still waiting for a retry
-	unreplaced    int64     // how many of these had an attempt that would not have counted (lost, or ended for memory)
+	unreplaced    int64     // how many of these were last lost or ended for memory, so a retry would have replaced that attempt
 	cancelled     int64     // tasks that a command cancelled
 	skippedByDeps int64     // tasks that did not run because they depend on others
 	leaks         leftovers // processes that held a task's output open
@@ -260,8 +260,8 @@ func (d *Digest) report(s task.Stats) string {
 	return text + d.hostLines(&s) + d.nextSteps(&s, short && left)
 }
 
-// nextSteps says how to run tasks without success again. early means that the run ended early and
-// another one can continue it.
+// nextSteps says how to run the tasks that did not succeed again. early means that the run ended early
+// and another one can continue it.
 func (d *Digest) nextSteps(s *task.Stats, early bool) string {
 	if early && d.input.Resumable {
 		d.rerun.removeFile()

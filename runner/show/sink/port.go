@@ -41,7 +41,7 @@ func writeFully(w io.Writer, b []byte) (done int, err error) {
 type port struct {
 	w        io.Writer
 	stderr   bool
-	err      error       // the first error; on stderr, the first one that may have lost text with a reader
+	err      error       // the first error; on stderr, the first one other than that nothing reads it
 	noReader atomic.Bool // a write to stdout failed because nothing reads it
 }
 

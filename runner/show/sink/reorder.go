@@ -24,7 +24,7 @@ type held struct {
 // packedResults is a buffer of small results.
 type packedResults struct {
 	*spool.Buffer
-	unreleased int // results that are not released, plus one in the buffer that takes the next ones
+	unreleased int // results that are not released, plus one while the buffer takes more results
 }
 
 // bufferFor returns the buffer for a small result of about n bytes.

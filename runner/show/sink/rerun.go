@@ -52,7 +52,7 @@ type RerunRecords struct {
 	// Batch is the number of records per task (-n), of which only the last task may have fewer. 0:
 	// a task may have any number. math.MaxInt: list at most one task.
 	Batch int
-	// Columns means that records may have several columns, each given by itself.
+	// Columns means that records may have several columns, and each column is listed as a value.
 	Columns bool
 	// StdinEnd ends each record if tasks read them from stdin (--stdin, --worker); otherwise it is
 	// empty. If it is set, -0 or -d stays in the line. If Columns is not set, records are listed
@@ -64,7 +64,7 @@ type RerunRecords struct {
 	JSON bool
 }
 
-// rerun lists the records of tasks without success: in memory while they fit into a line that a
+// rerun lists the records of tasks that did not succeed: in memory while they fit into a line that a
 // person can copy, otherwise in a file, so that memory is bounded. The line has them in input
 // order, the file mostly in the order in which the tasks ended.
 //
@@ -341,7 +341,7 @@ func them(n int64) string {
 	return "them"
 }
 
-// removeFile removes the file if its name is not shown to the user.
+// removeFile removes the file, if there is one. Call it if its name is not shown to the user.
 func (r *rerun) removeFile() {
 	if r.file != nil {
 		r.file.Close()

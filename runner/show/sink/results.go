@@ -30,8 +30,9 @@ const resultVersion = 2
 // last attempt, and stdout.N and stderr.N of each earlier attempt N. Files of output that was not
 // captured are empty.
 //
-// result.json is written last and atomically: if it exists, the other files are complete. A task
-// that never ran has none, and a skipped task keeps its files.
+// result.json is written last and atomically: if it exists, the other files are complete. A task that
+// did not run because the run ended or a command cancelled it has none, and a skipped task keeps its
+// files.
 type Results struct {
 	dir      string // as in the results of dirOf
 	resolved string // dir without symbolic links
@@ -43,7 +44,7 @@ type Results struct {
 // OpenResults creates the directory if necessary and checks whether files can be created in it. The
 // files of a task stay until a task with the same number ends. dirOf returns the results directory
 // of a task, which is dir or below it.
-func OpenResults(dir string, of func(*task.Task) string, records Records) (*Results, error) {
+func OpenResults(dir string, dirOf func(*task.Task) string, records Records) (*Results, error) {
 	real, err := trust.Resolve(dir)
 	if err == nil {
 		err = os.MkdirAll(real, 0o777)
@@ -54,7 +55,7 @@ func OpenResults(dir string, of func(*task.Task) string, records Records) (*Resu
 	if err != nil {
 		return nil, fmt.Errorf("open results: %w", err)
 	}
-	return &Results{dir: dir, resolved: real, dirOf: of, object: object{records: records}}, nil
+	return &Results{dir: dir, resolved: real, dirOf: dirOf, object: object{records: records}}, nil
 }
 
 // HoldsResults reports whether dir contains results of an earlier run, directly or up to two levels

@@ -30,7 +30,7 @@ type StdoutConfig struct {
 // Result.Stderr and Result.Before to nil. So it must come after all other sinks that read outputs.
 //
 // Consume returns the first error, now and in later calls. After an error of stdout, nothing more
-// is written there, and results for it are dropped and counted. After an error of the spool,
+// is written there, and results for it are dropped. After an error of the spool,
 // everything that can still be shown is shown. Errors of stderr do not stop the run: Close returns
 // the first one, unless it only means that nothing reads stderr.
 //

@@ -35,7 +35,7 @@ const (
 type TerminalConfig struct {
 	Progress Progress
 	Explain  bool // say why nothing starts; a lack of workers is always reported
-	Silent   bool // do not report once that tasks wait for load or memory
+	Silent   bool // leave out the message, printed once, that tasks wait for load or memory
 	Input    Input
 	Typed    bool             // records are typed on the terminal: no bar until they end
 	Raw      bool             // tasks write to stdout and stderr directly, so there is no bar
@@ -61,7 +61,7 @@ type Terminal struct {
 	load       runningTasks        // kept only if progress is shown
 	blocking   *task.Blocking      // why nothing starts; nil if something does
 	explained  time.Time           // when that was last printed
-	seenCauses map[task.Cause]bool // causes that tasks have waited for; load and memory are reported once
+	seenCauses map[task.Cause]bool // causes that tasks have waited for; the first wait for load or memory is reported
 	due        time.Time           // time of the next draw or line; zero before the first Consume
 	lastLine   bool                // Close prints a plain line
 }
