@@ -27,8 +27,8 @@ type BlocksConfig struct {
 const MaxBlock = 1 << 30
 
 // Blocks cuts files and streams into blocks. It reads a regular file only where it cuts it, and
-// the block is a range of the file. The size of the file is its size when it was opened. Other input
-// is read into buffers, which are reused once their blocks are freed.
+// the block is a range of the file. It ignores bytes that are added after the file was opened. Other
+// input is read into buffers, which are reused once their blocks are freed.
 type Blocks struct {
 	cutter  cutter
 	header  bool

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// rowState is the state of the search for the newline that ends a CSV row (RFC 4180), which is
-// not in quotes. A quote has a meaning only at the start of a field, so that a stray quote spoils
+// rowState is the state of the search for the newline outside quotes that ends a CSV row (RFC 4180).
+// A quote has a meaning only at the start of a field, so that a stray quote spoils
 // only its own row.
 type rowState uint8
 
@@ -17,7 +17,7 @@ const (
 	bare                // in a field without quotes, or after the closing quote
 	quoted
 	quoteSeen // a quote inside quotes: the end of the field, or half of ""
-	fileStart // at the start of a field, or within a byte order mark before it
+	fileStart // at the start of the first field of a file, or within a byte order mark before it
 )
 
 // byteOrderMark may be at the start of a file.

@@ -2,8 +2,6 @@ package input
 
 import (
 	"bytes"
-	"crew/runner/decide/task"
-	"crew/runner/read/expand"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"unsafe"
+
+	"crew/runner/decide/task"
+	"crew/runner/read/expand"
 )
 
 // fillFromRecord fills in everything that depends on the task's records. rec is the first record.

@@ -92,8 +92,8 @@ func (c Config) sources() (list []source) {
 	return list
 }
 
-// regular reports whether all files of the input are regular files. Others cannot be read twice: a
-// second reader would take records from the run.
+// regular reports whether all files of the input, except standard input, are regular files. Others
+// cannot be read twice: a second reader would take records from the run.
 func (c Config) regular() bool {
 	for _, s := range c.sources() {
 		for _, path := range s.files {

@@ -2,13 +2,14 @@ package input
 
 import (
 	"cmp"
-	"crew/runner/decide/task"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"strings"
+
+	"crew/runner/decide/task"
 )
 
 // Reader reads the records of an input.
@@ -17,7 +18,7 @@ type Reader struct {
 
 	delimiter string
 	names     []string
-	header    int // number of lines in the header of the first source that has one
+	header    int // see Header
 
 	// state
 
@@ -132,7 +133,7 @@ func openFiles(stdin io.Reader, paths []string) ([]file, error) {
 // returns nil if there is no header.
 func (r *Reader) Names() []string { return r.names }
 
-// Header returns how many lines of the first source are a header.
+// Header returns how many lines the header takes in the first source that is read from a file, or 0.
 func (r *Reader) Header() int { return r.header }
 
 // Named returns a Reader without records. Its columns have the given names.

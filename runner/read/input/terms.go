@@ -131,8 +131,8 @@ func (a *termsParser) parseNeeds(s string) ([]task.Need, error) {
 	return needs, nil
 }
 
-// countedNeeds returns the needs that are counted. It returns an error if units offered by hosts are
-// needed but cannot be.
+// countedNeeds returns the needs that are counted. It returns an error if a task needs units that hosts
+// offer although it cannot use them.
 func (a *termsParser) countedNeeds(needs []task.Need) (counted []task.Need, err error) {
 	for _, n := range needs {
 		own := slices.ContainsFunc(a.Caps, func(c task.Cap) bool { return c.Name == n.Name })
