@@ -35,7 +35,7 @@ func (a arg) program() string {
 	return ""
 }
 
-// isShortOptions reports whether a is "-" and letters, a group of short options.
+// isShortOptions reports whether a looks like a group of short options, such as -xc.
 func (a arg) isShortOptions() bool { return len(a.text) > 1 && a.text[0] == '-' && a.text[1] != '-' }
 
 // mayBeOption reports whether the word looks like an option of a shell if its gaps are empty.

@@ -68,7 +68,7 @@ func bashism(script string) (string, error) {
 	return "", nil
 }
 
-// inWords matches bashisms in the words of a command without quotes, separated by blanks.
+// inWords matches bashisms in the unquoted words of a command, separated by blanks.
 var inWords = [...]struct {
 	name  string // the groups of the pattern are appended
 	match func() *regexp.Regexp

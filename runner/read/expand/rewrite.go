@@ -70,7 +70,8 @@ func skippedBytes(f *syntax.File, at int) (n int) {
 	return n
 }
 
-// quotedDelimiter reports whether the delimiter of r is quoted, so that the shell expands nothing in it.
+// quotedDelimiter reports whether the delimiter of the here-document r is quoted, so that the shell
+// expands nothing in the document.
 func quotedDelimiter(r *syntax.Redirect) bool {
 	return slices.ContainsFunc(r.Word.Parts, func(p syntax.WordPart) bool {
 		l, ok := p.(*syntax.Lit)

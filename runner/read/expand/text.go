@@ -8,8 +8,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Text is a text with placeholders that no shell reads, such as a key, a cost or
-// a tag. It is safe for concurrent use.
+// Text is a text with placeholders, such as a key, a cost or a tag. No shell reads it. It is safe for concurrent use.
 type Text struct {
 	word
 	Placeholders
