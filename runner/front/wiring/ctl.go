@@ -124,12 +124,7 @@ func (c *ctl) printReply(line []byte, r *control.Reply) error {
 	case c.verb == "log":
 		return c.writeOutput(r)
 	case c.verb == "status":
-		columns := sink.Columns(c.out)
-		lines := r.Run.Lines(columns < narrow)
-		for i := range lines {
-			lines[i] = sink.Cut(task.Printable(lines[i]), columns)
-		}
-		return c.print(lines...)
+		return c.printCut(r.Run.Lines(sink.Columns(c.out) < narrow))
 	case c.verb == "explain":
 		var lines []string
 		for i := range r.Wheres {
@@ -211,20 +206,29 @@ func (c *ctl) print(lines ...string) error {
 }
 
 func (c *ctl) ls() error {
-	for _, h := range control.List() {
-		line := h.Line()
-		if c.JSON {
-			text, err := json.Marshal(h)
-			if err != nil {
-				return fmt.Errorf("describe run %d: %w", h.PID, err)
-			}
-			line = string(text)
+	runs := control.List()
+	if !c.JSON {
+		return c.printCut(control.Table(runs))
+	}
+	for _, h := range runs {
+		text, err := json.Marshal(h)
+		if err != nil {
+			return fmt.Errorf("describe run %d: %w", h.PID, err)
 		}
-		if err := c.print(line); err != nil {
+		if err := c.printJSON(text); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// printCut prints lines on stdout, cut to the width of the terminal.
+func (c *ctl) printCut(lines []string) error {
+	columns := sink.Columns(c.out)
+	for i := range lines {
+		lines[i] = sink.Cut(task.Printable(lines[i]), columns)
+	}
+	return c.print(lines...)
 }
 
 // writeOutput writes a piece of a task's output to stdout or stderr.

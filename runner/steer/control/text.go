@@ -1,9 +1,11 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"crew/runner/decide/task"
@@ -103,7 +105,40 @@ func (s *Status) Reasons() (lines []string) {
 	return lines
 }
 
-// Line returns the line of crew ctl ls for a run.
+// Table returns the lines of crew ctl ls: a header and a line for each run, or nothing if there is none.
+func Table(runs []Hello) (lines []string) {
+	if len(runs) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	row := func(cells ...any) {
+		line := fmt.Sprintf(strings.Repeat("\t%v", len(cells))[1:], cells...)
+		_, _ = fmt.Fprintln(t, strings.ReplaceAll(line, "\n", " "))
+	}
+	row("NAME", "PID", "STATE", "DONE", "FAILED", "RUNNING", "FOR", "COMMAND")
+	for i := range runs {
+		h := &runs[i]
+		if h.State == Silent {
+			row(cmp.Or(h.Name, "-"), h.PID, "does not answer", "", "", "", "", "")
+			continue
+		}
+		done := fmt.Sprint(h.Progress.Done)
+		if h.Total != nil {
+			done += fmt.Sprintf("/%d", *h.Total)
+		}
+		command := strings.ReplaceAll(task.Shorten(string(h.Command), commandSize), "\t", " ")
+		row(cmp.Or(h.Name, "-"), h.PID, h.State, done, h.Failed, h.Progress.Running, task.Brief(time.Since(h.Since)), command)
+	}
+	_ = t.Flush()
+	lines = strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return lines
+}
+
+// Line describes a run in a line.
 func (h *Hello) Line() string {
 	who := fmt.Sprint(h.PID)
 	if h.Name != "" {
