@@ -154,7 +154,8 @@ func (f *Files) isPretended(path string) bool {
 	return f.pretended[filepath.Clean(path)]
 }
 
-// add adds a file to the sum.
+// add adds a file to the sum. If the file has just changed, settled becomes the time from which another
+// change will give it another time.
 func (in *inputs) add(sum io.Writer, name string, st *unix.Stat_t) {
 	text := []byte(name)
 	for _, n := range [...]int64{int64(len(name)), st.Size, int64(st.Mtim.Sec), int64(st.Mtim.Nsec)} {

@@ -22,12 +22,12 @@ import (
 type dirs struct {
 	first int64 // the first of the run's numbers
 
-	mu       sync.Mutex
-	attempts int64              // number of attempts so far
-	byID     map[[2]uint64]*dir // by device and inode
-	open     int                // directories where the numbers are marked
-	maxOpen  int                // limit of open; other directories are not marked
-	syncs    chan struct{}      // semaphore: limits how many files are synced at once
+	mu      sync.Mutex
+	named   int64              // number of prefixes that newTemp has returned
+	byID    map[[2]uint64]*dir // by device and inode
+	open    int                // directories where the numbers are marked
+	maxOpen int                // limit of open; other directories are not marked
+	syncs   chan struct{}      // semaphore: limits how many files are synced at once
 }
 
 // dir is a directory in which attempts make files.
@@ -151,12 +151,12 @@ const (
 	perRun    = 36 * 36 * 36                          // how many of these a run has for itself
 )
 
-// newTemp returns the prefix of the temporary names of a new attempt.
+// newTemp returns a new prefix of temporary names.
 func (ds *dirs) newTemp() string {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	ds.attempts++
-	return tempName(ds.first + ds.attempts%perRun)
+	ds.named++
+	return tempName(ds.first + ds.named%perRun)
 }
 
 // tempName returns the prefix of the temporary names with number n. The prefix with the first number of

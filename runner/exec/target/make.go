@@ -59,8 +59,8 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 	return nil
 }
 
-// prepareAll prepares the targets that t makes under names that begin with temp. After an error, outs
-// ends with the target that the error is about.
+// prepareAll prepares the targets that t makes under names that begin with temp. outs holds the targets
+// whose directories the caller must release, even after an error.
 func (f *Files) prepareAll(t *task.Task, temp string) (outs []out, err error) {
 	for _, target := range t.Makes.Targets {
 		if !target.Temp {
@@ -98,7 +98,7 @@ func (f *Files) prepare(o *out, temp string) (err error) {
 	switch err := lstat(o.temp, &o.st); err {
 	case unix.ENOENT:
 	case unix.ENAMETOOLONG:
-		return fmt.Errorf("%s cannot be made: its name is too long, as a temporary one has %d bytes more", o.name, task.TempLen)
+		return fmt.Errorf("%s cannot be made: its temporary name, which is %d bytes longer, is too long: shorten its name", o.name, task.TempLen)
 	default:
 		return &os.PathError{Op: "stat", Path: o.temp, Err: cmp.Or(err, error(unix.EEXIST))}
 	}
