@@ -1,9 +1,10 @@
 package coproc
 
 import (
-	"crew/runner/exec/kernel"
 	"sync/atomic"
 	"syscall"
+
+	"crew/runner/exec/kernel"
 )
 
 // bell wakes a loop that sleeps in poll(2). Ringing costs a system call only if the loop sleeps.

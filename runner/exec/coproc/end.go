@@ -2,18 +2,19 @@ package coproc
 
 import (
 	"cmp"
-	"crew/runner/decide/task"
-	"crew/runner/exec/kernel"
-	"crew/runner/exec/proc"
 	"fmt"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/decide/task"
+	"crew/runner/exec/kernel"
+	"crew/runner/exec/proc"
 )
 
-// endWorker asks the worker to end, and kills it later if it does not. With kill it kills it at
-// once. The loop continues when the worker has exited.
+// endWorker asks the worker to end, and kills it after the grace period if it has not ended. If kill is
+// true, it kills it at once. It does not wait: reap follows when the worker has exited.
 func (w *worker) endWorker(kill bool) {
 	grace := w.KillAfter
 	if len(w.attempts) > 0 {

@@ -45,7 +45,7 @@ type loop struct {
 	calls    map[uint64]*call // by task
 	incoming []task.Attempt   // attempts of calls that swap has not returned yet
 	closing  bool             // no more calls will follow
-	gone     chan struct{}
+	gone     chan struct{}    // closed when the loop has ended
 
 	// state
 
@@ -283,8 +283,9 @@ func (l *loop) startFailed(ctx context.Context, err error) {
 	l.attempts = nil
 }
 
-// workerDied handles the end of a worker that the loop did not ask to end. worked means that it has
-// answered or failed a record. If it has not, the next worker starts later each time.
+// workerDied handles the end of a worker that has ended by itself, or that the loop has ended before it
+// read a record. worked means that it has answered or failed a record, and read that it has read at least
+// a part of one. If it has not worked, the next worker starts later each time.
 func (l *loop) workerDied(how string, said []byte, worked, read bool) {
 	if worked {
 		l.resetFailures()

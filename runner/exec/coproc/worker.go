@@ -41,7 +41,7 @@ type worker struct {
 	dismissed     bool          // its stdin has been closed to make it end
 	endStage      task.EndStage // the signals that it has got
 	wakeAt        time.Duration // when to check its deadlines again
-	killAt        time.Duration // when to kill it if it is still alive; never before it is asked to end
+	killAt        time.Duration // when to kill it if it is still alive; never until it has been asked to end
 	hangUpAt      time.Duration // when to end it because it has closed stdin or stdout; after its exit, when to stop reading
 	neverReadWhy  string        // why it is ended before it has read a record; empty if it is not
 	lastOutput    time.Duration // time of its last output
@@ -49,7 +49,8 @@ type worker struct {
 	exited        bool          // it has exited, but not all of its output may have been read
 	wroteAfterEnd bool          // it has written a line after its last answer
 
-	// The worker gets the attempts in order. An attempt is encoded once all its bytes are in out.
+	// The worker gets the attempts in order. An attempt is encoded once all its bytes are in out or, if it
+	// is a block, have been written.
 	encoded      int        // number of encoded attempts, counted from the first one
 	encodedPart  int64      // bytes of the next attempt that are encoded
 	started      int        // number of attempts that have ever been encoded, at least in part
