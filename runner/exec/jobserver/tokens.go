@@ -187,7 +187,7 @@ func (t *Tokens) Ask() {
 	}
 }
 
-// Withdraw makes Ask be answered at once, with false.
+// Withdraw answers an Ask that is not answered yet at once, with false.
 func (t *Tokens) Withdraw() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -44,7 +44,7 @@ func Stopped(pid int) syscall.Signal {
 
 // Exited waits until a child has exited, without reaping it, and reports whether it has. With
 // unix.WNOHANG in options it does not wait; with unix.WSTOPPED it also returns if the child has
-// stopped.
+// stopped. It returns true if there is no such child.
 func Exited(pid, options int) bool {
 	info, errno := waitExit(pid, options)
 	return errno != 0 || info.pid != 0 && info.code != stoppedChild

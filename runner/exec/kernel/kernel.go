@@ -77,8 +77,8 @@ func Limit(resource int) uint64 {
 const countBelow = 1024
 
 // UserProcesses returns how many processes and threads, including its own, this process can have under
-// its user's limit. If the limit is below countBelow, the user's other processes are subtracted. It
-// returns math.MaxInt64 if there is no limit. Root has none, except root of a user namespace that is a
+// its user's limit, or math.MaxInt64 if there is no limit. If the limit is below countBelow, the user's
+// other processes are subtracted, and root has no limit, except root of a user namespace that is a
 // different user outside.
 func UserProcesses() int64 {
 	left, uid := int64(min(Limit(unix.RLIMIT_NPROC), math.MaxInt64)), os.Getuid()

@@ -16,7 +16,7 @@ const Brief = 4 * time.Millisecond
 
 const (
 	noticed   = 200 * time.Microsecond // how long a thread waits in a system call before the Go runtime notices
-	manyWaits = 64                     // so many noticed waits in a row raise GOMAXPROCS
+	manyWaits = 64                     // this many noticed waits in a row raise GOMAXPROCS
 
 	crowded    = time.Millisecond // Yield takes longer than this if other processes run, not only the task
 	crowdedFor = 16               // how many times as long Yield then does nothing
@@ -50,8 +50,8 @@ type Pin struct {
 }
 
 // Take locks the calling goroutine to its thread, and the thread to its current processor, until
-// Release. It returns nil if another thread is pinned to that processor. Unless certain is true, it
-// also returns nil if the latest attempts suggest that a pin is not worthwhile.
+// Release. It returns nil if another thread is pinned to that processor, or threads cannot be pinned.
+// Unless certain is true, it also returns nil if the latest attempts suggest that a pin is not worthwhile.
 func (p *Pins) Take(certain bool) *Pin {
 	if p.off.Load() || !certain && !p.wanted.Load() {
 		return nil

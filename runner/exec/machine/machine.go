@@ -204,39 +204,39 @@ const (
 
 // NewOOMKills returns an OOMKills that starts to count after 50 ms. The caller must close it.
 func NewOOMKills(m *Machine) *OOMKills {
-	d := &OOMKills{machine: m, count: math.MaxInt64}
-	d.timer = time.AfterFunc(firstLook, func() { d.look(time.Now()) })
-	return d
+	o := &OOMKills{machine: m, count: math.MaxInt64}
+	o.timer = time.AfterFunc(firstLook, func() { o.look(time.Now()) })
+	return o
 }
 
 // Close cancels the first look.
-func (d *OOMKills) Close() { d.timer.Stop() }
+func (o *OOMKills) Close() { o.timer.Stop() }
 
 // Claim reports whether the kernel has killed a process that no earlier call has claimed, and claims
 // it. If several processes are killed at once, each can be claimed within a second.
-func (d *OOMKills) Claim() bool {
-	d.look(time.Now())
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.unclaimed == 0 {
+func (o *OOMKills) Claim() bool {
+	o.look(time.Now())
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.unclaimed == 0 {
 		return false
 	}
-	d.unclaimed--
+	o.unclaimed--
 	return true
 }
 
-func (d *OOMKills) look(now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	count, ok := d.machine.oomKills()
+func (o *OOMKills) look(now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	count, ok := o.machine.oomKills()
 	if !ok {
 		return
 	}
-	if now.Sub(d.lastLook) > claimWithin {
-		d.unclaimed = 0
+	if now.Sub(o.lastLook) > claimWithin {
+		o.unclaimed = 0
 	}
-	d.unclaimed += max(0, count-d.count)
-	d.count, d.lastLook = count, now
+	o.unclaimed += max(0, count-o.count)
+	o.count, o.lastLook = count, now
 }
 
 // oomKills returns how many processes the kernel has killed because memory was short: processes of this

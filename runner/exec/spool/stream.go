@@ -45,7 +45,8 @@ func AppendTail(last, p []byte) []byte {
 	return last[max(0, len(last)-tailSize):]
 }
 
-// HandOver moves the contents of stdout and stderr, and their first fault, to a result.
+// HandOver moves the contents of stdout and stderr, and the first fault of stderr or else of stdout, to a
+// result. The result's tail is that of stderr, or of stdout if that is blank.
 func HandOver(r *task.Result, stdout, stderr *Stream) {
 	r.Stdout, r.Stderr = stdout.output(), stderr.output()
 	for _, s := range [...]*Stream{stderr, stdout} {
@@ -84,6 +85,7 @@ func (s *Stream) Discard() {
 	}
 }
 
+// End closes To.
 func (s *Stream) End() {
 	if s.To != nil {
 		_ = s.To.Close() // the sink itself reports an error to the run
