@@ -13,8 +13,8 @@ import (
 type environ struct {
 	base []string
 	path string // PATH of base
-	pid  string
-	pty  bool // the output of attempts is a terminal
+	pid  string // CREW_PID=N
+	pty  bool   // the output of attempts is a terminal
 }
 
 func newEnviron(inherited []string, pty bool) *environ {
@@ -94,6 +94,7 @@ func setVariable(env []string, variable string) []string {
 
 // showsDevices reports whether to set the variable that restricts programs to the devices held. If env
 // already restricts them, as a batch system or an outer crew does, held must be within these devices.
+// Otherwise held must not be empty.
 func showsDevices(env, held []string) bool {
 	for _, kv := range env {
 		if list, set := strings.CutPrefix(kv, task.DevicesVariable+"="); set {

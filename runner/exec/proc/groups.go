@@ -20,7 +20,7 @@ type groups struct {
 	suspended atomic.Bool  // true from suspend to resume: no group may continue
 	mu        sync.Mutex
 	live      []*process // by row; nil in free rows
-	table     []int32    // process group IDs by row; shared with the guardian
+	table     []int32    // process group IDs by row, negated once the leader has been reaped; shared with the guardian
 	lease     *lease     // follows table in the shared memory
 }
 
@@ -28,7 +28,7 @@ type groups struct {
 var unstarted = new(process)
 
 // reserve assigns a row to a process that is about to start. It returns the address at which the
-// kernel has to store the process's ID, or nil. The caller must call add or abandon
+// kernel has to store the process's ID, or nil if the table is full. The caller must call add or abandon
 // next. reserve blocks while the groups are suspended.
 func (g *groups) reserve(p *process) *int32 {
 	g.starting.RLock()

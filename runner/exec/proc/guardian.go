@@ -62,8 +62,8 @@ func init() {
 }
 
 // watchOver is the main function of the guardian. It waits for the end of crew, its parent, and then
-// kills the remaining tasks. It also kills them while the lease has expired. All the time, it
-// returns tokens.
+// kills the remaining tasks. It also kills them while the lease has expired. Meanwhile it returns tokens
+// when crew asks for it, and at the end all of them.
 func watchOver(crew int, fds []int, dir string) {
 	signal.Ignore()
 	kernel.CloseFrom(slices.Max(fds) + 1) // close what crew has inherited from its caller
@@ -145,8 +145,8 @@ func (l *lease) set(at time.Time) {
 	l.wall.Store(at.UnixNano())
 }
 
-// remaining returns how long the lease still lasts. It returns at most leaseCheck, because the wall clock
-// may be set.
+// remaining returns how long the lease still lasts, but at most leaseCheck, because the wall clock may be
+// set. It returns guardCheck if the lease never ends.
 func (l *lease) remaining() time.Duration {
 	wall := l.wall.Load()
 	if wall == 0 {
@@ -249,7 +249,7 @@ func (g *guardian) isStarted() bool {
 	return g.pid != 0
 }
 
-// close ends the guardian. All groups must be gone, except groups that may survive. If there is a
+// close ends the guardian. All groups must be gone, except groups that are meant to survive. If there is a
 // descriptor to hold open, the guardian stays until the killed groups are gone.
 func (g *guardian) close() {
 	g.mu.Lock()

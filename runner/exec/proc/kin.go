@@ -129,7 +129,7 @@ func (k *kin) isOrphan(p kernel.Process, byPID map[int]kernel.Process) bool {
 // end, what its processes start does not become a daemon. Start times could not tell this: Linux
 // counts them in ticks of 10 ms.
 func (k *kin) isDaemon(p kernel.Process, byPID map[int]kernel.Process) bool {
-	if p.Session == k.session || !k.ending {
+	if !k.ending {
 		return p.Session != k.session
 	}
 	for range len(byPID) {

@@ -24,8 +24,8 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// Config says how tasks run. Captured output passes through this process. Nothing is captured with
-// Terminal or with task.ShowRaw, which excludes PTY.
+// Config says how tasks run. Captured output passes through this process. With task.ShowRaw nothing is
+// captured. Terminal needs task.ShowRaw, and PTY excludes it.
 type Config struct {
 	Outputs
 	Dir      string       // working directory; empty for crew's own
@@ -149,7 +149,7 @@ func (l *Local) HoldOpen(fd int) { l.guardian.heldFD = fd }
 // before the first attempt and before Lease.
 func (l *Local) GuardTokens(t *jobserver.Tokens) {
 	l.guardian.tokens = t
-	t.Guard(func() (asks int, err error) {
+	t.Guard(func() (requests int, err error) {
 		if l.guardianOnce.Do(l.guardian.check); !l.guardian.isStarted() {
 			return 0, errors.New("no guardian is running to return them if crew is killed")
 		}

@@ -114,8 +114,9 @@ func (p *process) awaitLeader() (ws syscall.WaitStatus, ru syscall.Rusage, why t
 }
 
 // sweep kills the processes that the leader left behind. The leader must have been reaped. If nothing
-// is left in the group, sweep does not list processes. If crew did not end the task, processes that
-// are about to end or to make a session of their own get a short time for this.
+// is left in the group, and crew has not signalled the task, sweep does not list processes. If crew did
+// not end the task, processes that are about to end or to make a session of their own get a short
+// time for this.
 func (p *process) sweep() {
 	// While the group has any process, no other process or group gets its ID.
 	gone := func() bool { return syscall.Kill(-p.pid, 0) == syscall.ESRCH }

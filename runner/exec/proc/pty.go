@@ -28,7 +28,7 @@ func HasPTYs() error {
 	return err
 }
 
-// openPTY opens a pseudo-terminal that passes on its input unchanged. theirs is write-only,
+// openPTY opens a pseudo-terminal that passes on what tasks write unchanged. theirs is write-only,
 // so that a program that tries to read, as pagers do, fails instead of waiting forever. The
 // pseudo-terminal does not become a controlling terminal, so a task's /dev/tty is crew's, and the
 // pseudo-terminal sends no signals.

@@ -94,7 +94,8 @@ type shortage struct {
 
 // newShortage decides when crew has to save threads, which may be from the start. Threads count
 // towards the limit on processes, and the Go runtime dies if it cannot create one. Each attempt takes
-// a process and a thread, so a quarter of the limit leaves half of it free.
+// a process and a thread, so half of the limit is still free when a quarter of it is the number of
+// attempts.
 func newShortage(processes int64) *shortage {
 	s := &shortage{turn: make(chan struct{}, 1), saveAbove: math.MaxInt64, maxLive: math.MaxInt64}
 	if processes > 0 {
@@ -156,7 +157,7 @@ func (e faultError) Unwrap() error { return e.error }
 // startNow starts the process, but waits while a resource is short. Only one attempt tries at a time
 // then: if several each held half of the resources that they need, they could wait forever. If no
 // task of this run is left that could release the resource, startNow fails with a faultError after a
-// grace period.
+// grace period. A worker does not wait while other processes run: it fails with ErrShort.
 func (l *Local) startNow(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
 	s := l.shortage
 	worker := a.Task.Protocol != task.NoProtocol
@@ -235,7 +236,7 @@ func mayBeReplaced(err error) bool {
 
 // startAfterWait waits and starts an attempt that failed with err, if its program is being written, or is
 // missing but was started last. If the program does not appear in time, later attempts do not wait for a
-// missing program until another program has run.
+// missing program until a program has been started again.
 func (l *Local) startAfterWait(ctx context.Context, a task.Attempt, argv []string, err error) (*process, error) {
 	dir, path := l.dirAndPath(a.Task)
 	if !errors.Is(err, syscall.ETXTBSY) && l.lastProgram.Load() != (program{argv[0], dir, path}) {

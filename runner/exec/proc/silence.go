@@ -50,7 +50,7 @@ func (p *process) noteOutput() {
 
 // silence returns how long the process has written nothing. Output that crew has not read yet,
 // because crew was stopped or its own output blocks, counts as written now. Output to a file counts, too,
-// if the file has grown since the last call.
+// if the file's size has changed since the last call.
 func (p *process) silence() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -65,7 +65,8 @@ func (in *Input) Write(fd int, buf []byte) (n int64, err error) {
 	return n, err
 }
 
-// openInput starts writing to the child's stdin.
+// openInput sets the input of the child. It writes what fits into the pipe, unless the input is a block,
+// which pollOnce writes later.
 func (p *process) openInput(t *task.Task) {
 	p.input = InputOf(t, true)
 	if b := t.Block; b == nil {
@@ -75,7 +76,8 @@ func (p *process) openInput(t *task.Task) {
 	}
 }
 
-// writeInput writes to the task's stdin until the pipe is full.
+// writeInput writes to the task's stdin until the pipe is full. At the end of the input it closes the
+// pipe. If the input cannot be read, it also kills the task.
 func (p *process) writeInput() {
 	var buf []byte
 	if p.input.left > 0 {
