@@ -370,15 +370,14 @@ func (h *hubRun) state() string {
 	return h.record.State
 }
 
-// announce publishes the RunInfo of every run, but only some of the requests to add tasks.
+// announce publishes the RunInfo of every run, and of up to maxAnnounced requests to add tasks.
 func (d *dispatcher) announce() {
 	left := 0
 	for _, h := range d.all() {
 		if h.record.For != "" {
-			left++
-		}
-		if left > maxAnnounced {
-			continue
+			if left++; left > maxAnnounced {
+				continue
+			}
 		}
 		h.mu.Lock()
 		_ = d.s.publishJSON(runInfoSubject(h.record.User, h.record.Run), &h.record.RunInfo) // a client asks again

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
@@ -140,5 +141,27 @@ func TestLeftUnheard(t *testing.T) {
 		require.Empty(t, d.all())
 		d.cancel()
 		d.wg.Wait()
+	})
+}
+
+// However many requests are left at a hub, it announces all runs.
+func TestLeftMany(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		s := b.connect(nil)
+		d := &dispatcher{s: s, runs: map[string]*hubRun{}}
+		add := func(n int, name string) {
+			for range n {
+				r := runRecord{RunInfo: newRunInfo("", "", s.user, newIdentity())}
+				r.For, r.Progress = name, &Progress{}
+				d.runs[r.Run] = &hubRun{record: r}
+			}
+		}
+		add(50, "")
+		add(3*maxAnnounced, "mail")
+		_, err := s.nc.Subscribe(askSubject, func(*nats.Msg) { d.announce() })
+		require.NoError(t, err)
+		st, err := b.connect(nil).queryStatus(t.Context(), "")
+		require.NoError(t, err)
+		require.Equal(t, 50+maxAnnounced, len(st.Runs))
 	})
 }
