@@ -271,11 +271,13 @@ func CreateAtomic(path string) (*AtomicFile, error) {
 // Commit gives the file its name, replacing an existing file. After an error the existing file is
 // unchanged.
 func (w *AtomicFile) Commit() error {
-	if err := os.Rename(w.Name(), w.Path); err != nil {
-		return err
+	err := w.Close() // it may report that the file was not written
+	if err == nil {
+		err = os.Rename(w.Name(), w.Path)
 	}
-	err := w.Close()
-	w.File = nil
+	if err == nil {
+		w.File = nil
+	}
 	return err
 }
 

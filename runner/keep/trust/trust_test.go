@@ -233,3 +233,20 @@ func TestOpenRace(t *testing.T) {
 	require.NoFileExists(t, "victim/new")
 	require.FileExists(t, "dir/new")
 }
+
+// A file that cannot be closed, and so may be incomplete, does not replace the existing one.
+func TestCommitUnwritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o666))
+	w, err := CreateAtomic(path)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.ErrorIs(t, w.Commit(), os.ErrClosed)
+	w.Drop()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "old", string(text))
+	list, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+}
