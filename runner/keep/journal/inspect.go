@@ -100,7 +100,7 @@ func (j *Journal) EndedTasks(ids ...uint64) map[uint64]task.EndedTask {
 	found := map[uint64]task.EndedTask{}
 	for body := range j.endedLines {
 		if id := uintField(body, "task"); slices.Contains(ids, id) {
-			if p, ok := j.parseEnded(body); ok {
+			if p, ok := parseEnded(body, j.out); ok {
 				found[id] = p
 			}
 		}
@@ -111,15 +111,15 @@ func (j *Journal) EndedTasks(ids ...uint64) map[uint64]task.EndedTask {
 	return found
 }
 
-// parseEnded parses a line about a task that has ended.
-func (j *Journal) parseEnded(body []byte) (p task.EndedTask, ok bool) {
+// parseEnded parses a line about a task that has ended, whose outputs are in out.
+func parseEnded(body []byte, out *outputs) (p task.EndedTask, ok bool) {
 	r, err := parse(body)
 	if err != nil || !isDone(r.Outcome) {
 		return p, false
 	}
 	p = task.EndedTask{Facts: r.Facts, Note: r.Note, Kept: !r.Streamed && !r.Dropped}
 	if p.Kept {
-		p.Outputs = [2]task.Live{j.out.outputAt(r.Stdout), j.out.outputAt(r.Stderr)}
+		p.Outputs = [2]task.Live{out.outputAt(r.Stdout), out.outputAt(r.Stderr)}
 	}
 	return p, true
 }
@@ -128,16 +128,17 @@ func (j *Journal) parseEnded(body []byte) (p task.EndedTask, ok bool) {
 // that failed, in the order in which they ended. Like EndedTasks, it reads the journal.
 func (j *Journal) LatestEnded(n int, failed bool) (list []task.EndedTask) {
 	var last [][]byte
+	var out *outputs
 	for body := range j.endedLines {
 		var o task.Outcome
 		if o.UnmarshalText(field(body, "outcome")) != nil || failed && !o.Failed() {
 			continue
 		}
-		last = append(last, bytes.Clone(body))
+		last, out = append(last, bytes.Clone(body)), j.out // a compaction after the loop may replace j.out
 		last = last[max(0, len(last)-n):]
 	}
 	for _, body := range last {
-		if p, ok := j.parseEnded(body); ok {
+		if p, ok := parseEnded(body, out); ok {
 			list = append(list, p)
 		}
 	}
