@@ -64,9 +64,6 @@ func (k *kin) find(all []kernel.Process) (own, daemons []kernel.Process) {
 			delete(k.groups, p.PID) // the group has ended, and another process has its ID
 		}
 	}
-	if !k.ending {
-		k.daemons = map[int]bool{}
-	}
 	isOwn, checked, isDaemon := map[int]bool{}, map[int]bool{}, map[int]bool{}
 	for checkOrphans := false; ; {
 		before := len(own)
@@ -84,7 +81,6 @@ func (k *kin) find(all []kernel.Process) (own, daemons []kernel.Process) {
 					continue
 				}
 				if isDaemon[p.PID] = k.isDaemon(p, byPID); isDaemon[p.PID] {
-					k.daemons[p.Session] = true
 					continue
 				}
 			}
@@ -98,8 +94,14 @@ func (k *kin) find(all []kernel.Process) (own, daemons []kernel.Process) {
 		}
 		checkOrphans = true // only once all descendants are known
 	}
+	if !k.ending {
+		k.daemons = map[int]bool{}
+	}
 	for _, p := range all {
-		if isDaemon[p.PID] && !isOwn[p.PID] && !isDaemon[p.Parent] {
+		if !isDaemon[p.PID] || isOwn[p.PID] {
+			continue
+		}
+		if k.daemons[p.Session] = true; !isDaemon[p.Parent] {
 			daemons = append(daemons, p)
 		}
 	}
