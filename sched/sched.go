@@ -113,7 +113,10 @@ type Config struct {
 	Topics Topics // for "topic"
 }
 
-// New returns a policy without slots.
+// New returns a policy without slots. Its names are the choices of --sched and, for the orders by cost,
+// of --order. A new name also goes into the row of --sched in front/cli/options.go, into crew(1) and
+// crew(7), and into the list in model_test.go. What a policy needs or excludes is in front/cli/rules.txt,
+// in wiring.plan.planReadAhead, and at SameWeight in front/wiring/source.go.
 func New(cfg Config) (Policy, error) {
 	p := &fifo{slots: newSlots()}
 	switch cfg.Name {

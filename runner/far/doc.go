@@ -13,5 +13,6 @@
 // Nothing here decides what starts: the core of the submitting run does. The hub stores nothing
 // but detached runs and requests for a crew serve.
 //
-// Begin with the package comment of engine.
+// Begin with the package comment of engine, in subjects.go. In engine, submit*.go is the submitter,
+// work*.go the worker, and hub*.go and dispatch.go the hub.
 package far

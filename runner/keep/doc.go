@@ -7,5 +7,5 @@
 // The core decides, and the journal is told through runner.Recorder; it never decides itself. A
 // line that says that something ended is written after the output that it refers to.
 //
-// Begin with journal.Open.
+// Begin with journal.Open and, for what a resumed run makes of a task, journal.Source.Next.
 package keep

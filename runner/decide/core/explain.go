@@ -39,8 +39,8 @@ func (x *explainer) nextLook() time.Time {
 	return x.lastLook.Add(explainEvery)
 }
 
-// explain emits the reason why nothing starts, if slots were free for at least half of the time
-// since the last look. A task that starts now and then is no sign of progress: it only makes room
+// explain emits the reason why nothing starts, for people who watch the progress, if slots were free for
+// at least half of the time since the last look. (describe answers crew ctl explain.) A task that starts now and then is no sign of progress: it only makes room
 // for a few others.
 func (c *Core) explain() {
 	x := &c.explainer

@@ -201,7 +201,7 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 
 	stop := context.AfterFunc(ctx, func() { p.terminate(task.OutcomeOf(context.Cause(ctx)), syscall.SIGTERM) })
 	p.capture()
-	if p.outputErr != nil {
+	if p.outputErr != nil { // the rest of its output cannot be kept, for example because the disk is full
 		p.terminate(task.Cancelled, syscall.SIGKILL)
 	}
 	if l.terminal != nil {

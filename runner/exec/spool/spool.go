@@ -1,6 +1,9 @@
 // Package spool holds the output of tasks until it is shown: in memory within one budget for the whole
 // run, and beyond that in one unlinked temporary file that all outputs share. Package proc fills its
 // buffers with captured output, and package sink with results that wait for their turn.
+//
+// If the file cannot take more, for example because the disk is full, what was written stays readable. Package
+// proc kills the attempt, HandOver sets Result.Fault, and core.Core.Abort drains the run.
 package spool
 
 import (

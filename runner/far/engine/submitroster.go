@@ -188,7 +188,8 @@ func (x *submitter) assign(p *pendingAttempt) bool {
 	return true
 }
 
-// loseLocked removes a worker that has ended or is silent; its unfinished attempts are lost. why is ""
+// loseLocked removes a worker that has ended or is silent. Its unfinished attempts are lost, and
+// core.Core.willRetry starts them elsewhere. why is ""
 // if the worker has announced its end, and so has returned those attempts unbegun. The caller must
 // hold mu.
 func (x *submitter) loseLocked(w *remoteWorker, why string) {

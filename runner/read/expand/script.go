@@ -14,7 +14,7 @@ import (
 type script struct {
 	segs      []seg
 	values    []piece // placeholders and nested scripts
-	argsFree  bool    // the script does not use its arguments, so it can refer to values as arguments
+	argsFree  bool    // the script does not use its arguments; if a group is repeated, it refers to values as arguments
 	name      string  // of the variables, without their numbers
 	oneRecord string  // the script as it is run for one record with one column
 	login     bool    // it is for a user's login shell, or one on another host, which may not be a POSIX shell

@@ -5,7 +5,11 @@
 // change and are safe for concurrent use.
 //
 // Values are not written into scripts. They are passed as arguments, and the script refers to
-// them (script.go). The script is parsed once with mvdan.cc/sh, to find out how a reference must
+// them (script.go). For example, 'echo "{}"' runs as
+//
+//	sh -c '_crew1=${1}; shift 1; echo "${_crew1?}"' sh VALUE
+//
+// The script is parsed once with mvdan.cc/sh, to find out how a reference must
 // be quoted (place.go), and whether a command evaluates its value (command.go): the value must
 // then be a number, or the script is refused. Syntax that the parser reads differently from
 // shells is rewritten first (rewrite.go). A script within the script is compiled in the same

@@ -260,7 +260,8 @@ func (d *Digest) report(s task.Stats) string {
 	return text + d.hostLines(&s) + d.nextSteps(&s, short && left)
 }
 
-// nextSteps says how to run the tasks that did not succeed again. early means that the run ended early
+// nextSteps says how to run the tasks that did not succeed again: "run it again: …", by rerun.lines, with
+// the command line of cli.Rerun.Line. early means that the run ended early
 // and another one can continue it.
 func (d *Digest) nextSteps(s *task.Stats, early bool) string {
 	if early && d.input.Resumable {
