@@ -117,6 +117,14 @@ func (f *Facts) Append(b []byte) []byte {
 	return b
 }
 
+// AppendOpen appends an object with the members and without its closing brace. At least one must be set.
+func (f *Facts) AppendOpen(b []byte) []byte {
+	open := len(b)
+	b = f.Append(b)
+	b[open] = '{' // replaces the comma
+	return b
+}
+
 // Seconds is a duration that JSON represents as a number of seconds, to the nanosecond.
 type Seconds time.Duration
 

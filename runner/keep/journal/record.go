@@ -53,10 +53,7 @@ func appendAttempts(b []byte, before []*task.Result) []byte {
 	for _, r := range before {
 		f := r.Facts()
 		f.Task, f.Key = 0, "" // the line has them
-		open := len(b)
-		b = f.Append(b)
-		b[open] = '{' // replaces the comma
-		b = append(b, "},"...)
+		b = append(f.AppendOpen(b), "},"...)
 	}
 	b[len(b)-1] = ']'
 	return b

@@ -399,5 +399,5 @@ func (r runner) countOperands(args []arg) (n int) {
 
 // hasOption reports whether s is a group of short options that includes any of options.
 func hasOption(s, options string) bool {
-	return len(s) > 1 && s[0] == '-' && s[1] != '-' && strings.ContainsAny(s[1:], options)
+	return arg{text: s}.isShortOptions() && strings.ContainsAny(s, options)
 }

@@ -166,7 +166,7 @@ var appended = piece{text: "{}", kind: record}
 
 // notOption returns script in a form that no shell reads as an option.
 func notOption(script string) string {
-	if strings.HasPrefix(script, "-") || strings.HasPrefix(script, "+") {
+	if startsOption(script) {
 		return " " + script
 	}
 	return script

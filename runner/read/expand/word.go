@@ -162,7 +162,7 @@ func (c check) verify(s string) error {
 			return fmt.Errorf("%q, but only a decimal number can stand there, of 18 digits at most", task.Shorten(strings.ReplaceAll(s, tempMark, ""), 100))
 		}
 	case noOption:
-		if strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+") {
+		if startsOption(s) {
 			return fmt.Errorf("%q, which would be an option there: write ./ before the name of a file", task.Shorten(s, 100))
 		}
 	}

@@ -58,7 +58,7 @@ type Digest struct {
 	flaky         []failure // the first tasks that failed and then succeeded
 	failedBefore  int64     // number of failures in earlier runs
 	unretried     int64     // number of tasks that were still waiting for a retry
-	unreplaced    int64     // how many of these were last lost or ended for memory, so a retry would have replaced that attempt
+	unreplaced    int64     // how many of these had a last attempt that was lost or ended for memory
 	cancelled     int64     // tasks that a command cancelled
 	skippedByDeps int64     // tasks that did not run because they depend on others
 	leaks         leftovers // processes that held a task's output open

@@ -31,8 +31,7 @@ const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\t
 // In a command, control characters are written as \t, \n, \r or \xHH, byte by byte, and a backslash
 // as \\. So each task is one line, the command can be recovered, and the log is safe to show on a
 // terminal. Exitval is -1 if crew ended or lost the task, or got no answer or output. Host is a
-// colon for this machine. A task that did not run because the run ended or a command cancelled it has no
-// row.
+// colon for this machine. A task with the outcome NotRun, or cancelled before it began, has no row.
 //
 // JobRuntime has 1 to maxMarks more leading blanks than parallel writes. They show a reader that
 // crew has escaped the command, and their number distinguishes runs that write to the file at the

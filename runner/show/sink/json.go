@@ -39,9 +39,7 @@ func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 		for _, b := range r.Before {
 			f := b.Facts()
 			f.Task, f.Key = 0, "" // the outer object has them
-			open := len(j.buf)
-			j.buf = f.Append(j.buf)
-			j.buf[open] = '{' // replaces the comma
+			j.buf = f.AppendOpen(j.buf)
 			if !b.Earlier {
 				if err := j.appendOutputs(w, b); err != nil {
 					return err
@@ -119,12 +117,9 @@ func (j *object) appendOutputs(w io.Writer, r *task.Result) error {
 
 // appendFacts appends the members before attempts and outputs. The object stays open.
 func (j *object) appendFacts(b []byte, t *task.Task, r *task.Result) []byte {
-	form, open := &j.records, len(b)
-	f := r.Facts()
+	form, f := &j.records, r.Facts()
 	f.Task, f.Key, f.Command = t.ID, task.Bytes(t.Key), task.Bytes(t.CommandLine(t.ArgvIn(r)))
-	b = f.Append(b)
-	b[open] = '{' // replaces the comma
-	b = form.append(task.AppendName(b, "args"), t.Records, task.AppendColumns)
+	b = form.append(task.AppendName(f.AppendOpen(b), "args"), t.Records, task.AppendColumns)
 	switch {
 	case form.Objects && t.Object != "":
 		b = append(task.AppendName(b, "fields"), t.Object...)

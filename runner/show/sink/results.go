@@ -30,9 +30,8 @@ const resultVersion = 2
 // last attempt, and stdout.N and stderr.N of each earlier attempt N. Files of output that was not
 // captured are empty.
 //
-// result.json is written last and atomically: if it exists, the other files are complete. A task that
-// did not run because the run ended or a command cancelled it has none, and a skipped task keeps its
-// files.
+// result.json is written last and atomically: if it exists, the other files are complete. A task
+// with the outcome NotRun, or cancelled before it began, has none, and a skipped task keeps its files.
 type Results struct {
 	dir      string // as in the results of dirOf
 	resolved string // dir without symbolic links
