@@ -73,7 +73,7 @@ func BenchmarkRun(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			ending := r.Wait()
-			require.EqualValues(b, b.N, ending.Stats.Count(task.OK))
+			require.EqualValues(b, b.N, ending.Stats.ByOutcome[task.OK])
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 		})
 	}

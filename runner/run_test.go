@@ -181,7 +181,7 @@ func TestStuckRecorderIsGivenUp(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.NoError(t, r.Do(task.Command{Op: task.Stop}).Err)
 		e := <-end
-		require.EqualValues(t, 2, e.Stats.Count(task.OK))
+		require.EqualValues(t, 2, e.Stats.ByOutcome[task.OK])
 		require.Zero(t, e.Abandoned)
 		close(hold)
 	})

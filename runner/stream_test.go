@@ -154,7 +154,7 @@ func TestStreamKnowsWhatToExpect(t *testing.T) {
 		require.Equal(t, []task.Expectation{task.ExpectMore, task.ExpectRetries}, exec.expected[2])
 		r.Do(task.Command{Op: task.Stop})
 		e := <-end
-		require.EqualValues(t, 6, e.Stats.Count(task.Cancelled))
+		require.EqualValues(t, 6, e.Stats.ByOutcome[task.Cancelled])
 		require.Equal(t, []task.Expectation{task.ExpectMore, task.ExpectRetries, task.ExpectNone}, exec.expected[2])
 	})
 }
@@ -199,8 +199,8 @@ func TestStreamCancelsUntaken(t *testing.T) {
 		require.Empty(t, r.Do(task.Command{Op: task.Cancel, IDs: []uint64{2}}).Err)
 		close(hold)
 		e := <-end
-		require.EqualValues(t, 2, e.Stats.Count(task.OK))
-		require.EqualValues(t, 1, e.Stats.Count(task.Cancelled))
+		require.EqualValues(t, 2, e.Stats.ByOutcome[task.OK])
+		require.EqualValues(t, 1, e.Stats.ByOutcome[task.Cancelled])
 		require.Equal(t, task.Cancelled, sink.finished[2].Outcome)
 		require.Equal(t, []string{"+1", "-2", "-1", "idle0", "+3", "-3", "idle0"}, rec.calls)
 	})
@@ -227,7 +227,7 @@ func TestStreamEndsWorkers(t *testing.T) {
 			}
 			r.Do(task.Command{Op: task.Stop})
 			e := <-end
-			require.EqualValues(t, 10, e.Stats.Count(task.OK))
+			require.EqualValues(t, 10, e.Stats.ByOutcome[task.OK])
 			if !deaf {
 				require.Zero(t, e.Abandoned)
 				return
@@ -257,7 +257,7 @@ func TestStreamRepeatsUnbegun(t *testing.T) {
 		start := time.Now()
 		_, end := begin(t, windowed(2, 16), &tasks{n: 100}, exec, nil, sink)
 		e := <-end
-		require.EqualValues(t, 100, e.Stats.Count(task.OK))
+		require.EqualValues(t, 100, e.Stats.ByOutcome[task.OK])
 		require.Zero(t, e.Stats.Lost)
 		require.Zero(t, e.Stats.Retried)
 		require.Less(t, time.Since(start), time.Second)

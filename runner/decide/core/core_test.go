@@ -39,7 +39,7 @@ func TestNoSlotIdlesWhileItsItemsWait(t *testing.T) {
 					require.False(t, free, "%s: task %d waits at worker %d", name, a.Task.ID, a.Slot.ID)
 				}
 			}
-			require.EqualValues(t, 200, s.wait().Stats.Count(task.OK))
+			require.EqualValues(t, 200, s.wait().Stats.ByOutcome[task.OK])
 			require.Len(t, s.eventsOf(task.Started), 200)
 			require.LessOrEqual(t, len(s.recalled), 150, "%s: recalls of tasks go on", name)
 		}
@@ -55,7 +55,7 @@ func TestEndsComeInAnyOrder(t *testing.T) {
 	s.ahead = nil
 	s.step(func(c *Core) { c.Ended(&task.Result{Task: second.Task, Attempt: 1, Outcome: task.OK}) })
 	require.EqualValues(t, 1, s.core.snapshot().Stats.Running)
-	require.EqualValues(t, 3, s.wait().Stats.Count(task.OK))
+	require.EqualValues(t, 3, s.wait().Stats.ByOutcome[task.OK])
 }
 
 // TestUntilFollowsTheClock checks that the machine's clock is read again and again, since it may
@@ -106,7 +106,7 @@ func TestLongChains(t *testing.T) {
 			require.Len(t, s.ask(task.Command{Op: task.Cancel, All: true}).IDs, long)
 		}
 		s.ask(task.Command{Op: task.StopReading})
-		require.GreaterOrEqual(t, s.wait().Stats.Count(want), int64(long-1))
+		require.GreaterOrEqual(t, s.wait().Stats.ByOutcome[want], int64(long-1))
 	}
 }
 

@@ -181,9 +181,6 @@ func failed(by *[Outcomes]int64) (n int64) {
 	return n
 }
 
-// Count returns the number of tasks that ended with o.
-func (s *Stats) Count(o Outcome) int64 { return s.ByOutcome[o] }
-
 // InThisRun returns how many tasks succeeded, failed and were skipped in this run.
 func (s *Stats) InThisRun() (ok, bad, skipped int64) {
 	return s.ByOutcome[OK] - s.Earlier[OK], failed(&s.ByOutcome) - failed(&s.Earlier), s.ByOutcome[Skipped] - s.Earlier[Skipped]

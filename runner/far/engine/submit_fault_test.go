@@ -22,7 +22,7 @@ import (
 func (r *testRun) ok(n int) {
 	r.t.Helper()
 	e := r.wait()
-	require.Equal(r.t, int64(n), e.Stats.Count(task.OK), "%+v", e)
+	require.Equal(r.t, int64(n), e.Stats.ByOutcome[task.OK], "%+v", e)
 	for id := range uint64(n) {
 		require.Equal(r.t, fmt.Sprintln(id+1), r.outputs[id+1])
 	}

@@ -76,7 +76,7 @@ func statusOf(e core.Ending, f cli.Failure) int {
 		return taskStatus(e.Result)
 	case e.Stats.Failed() > 0, f.FlakyFail && e.Stats.Flaky > 0:
 		return statusFailed
-	case e.Reason != core.Halted && e.Stats.Count(task.Cancelled)+e.Stats.Count(task.NotRun) > 0,
+	case e.Reason != core.Halted && e.Stats.ByOutcome[task.Cancelled]+e.Stats.ByOutcome[task.NotRun] > 0,
 		e.Reason == core.Requested && !e.Stats.InputEnd:
 		return statusFailed // a user or a signal kept tasks from running
 	}

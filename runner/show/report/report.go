@@ -53,11 +53,11 @@ var escapeHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 // summary returns the summary of the run in Markdown. Output of tasks is in <pre>, so it is shown
 // unchanged.
 func (c *CI) summary(s *task.Stats) string {
-	n, what := s.Count(task.OK), "succeeded"
+	n, what := s.ByOutcome[task.OK], "succeeded"
 	if failed := s.Failed(); failed > 0 {
 		n, what = failed, "failed"
 	}
-	if skipped := s.Count(task.Skipped); skipped > 0 {
+	if skipped := s.ByOutcome[task.Skipped]; skipped > 0 {
 		what += fmt.Sprintf(", %d skipped,", skipped)
 	}
 	text := fmt.Sprintf("### crew: %d of %s %s in %s\n\n", n, task.Count(s.Admitted, "task"), what, task.Span(s.Elapsed(s.Last)))
@@ -66,7 +66,7 @@ func (c *CI) summary(s *task.Stats) string {
 		text += pre(task.Printable(task.Shorten(c.cfg.Command, commandBytes)))
 	}
 	text += "| succeeded | failed | flaky | skipped | cancelled | not run |\n|--:|--:|--:|--:|--:|--:|\n" +
-		fmt.Sprintf("| %d | %d | %d | %d | %d | %d |\n\n", s.Count(task.OK), s.Failed(), s.Flaky, s.Count(task.Skipped), s.Count(task.Cancelled), s.Count(task.NotRun))
+		fmt.Sprintf("| %d | %d | %d | %d | %d | %d |\n\n", s.ByOutcome[task.OK], s.Failed(), s.Flaky, s.ByOutcome[task.Skipped], s.ByOutcome[task.Cancelled], s.ByOutcome[task.NotRun])
 	_, failedHere, _ := s.InThisRun()
 	for _, list := range [...]struct {
 		title string

@@ -211,7 +211,7 @@ func (d *Digest) TotalsLine() string { return d.firstLine(&d.Stats) }
 // report returns the text that Close prints.
 func (d *Digest) report(s task.Stats) string {
 	switch {
-	case d.badCommand && s.Draining && d.cause == "" && s.Failed() == s.Count(task.StartFailed) && s.Count(task.OK) == 0:
+	case d.badCommand && s.Draining && d.cause == "" && s.Failed() == s.ByOutcome[task.StartFailed] && s.ByOutcome[task.OK] == 0:
 		d.rerun.removeFile()
 		return d.hostLines(&s)
 	case d.cause == brokenPipe: // expected in a pipe: print only how much was not done
@@ -283,7 +283,7 @@ func (d *Digest) nextSteps(s *task.Stats, early bool) string {
 
 // hostLines returns lines about missing machines, unless no task needed a machine.
 func (d *Digest) hostLines(s *task.Stats) (text string) {
-	if d.MissingHosts == nil || s.Admitted > 0 && s.Count(task.Skipped) == s.Admitted {
+	if d.MissingHosts == nil || s.Admitted > 0 && s.ByOutcome[task.Skipped] == s.Admitted {
 		return ""
 	}
 	for _, line := range d.MissingHosts() {
@@ -295,7 +295,7 @@ func (d *Digest) hostLines(s *task.Stats) (text string) {
 // unfinished describes the tasks of a run that did not run all of them. short is false if the run
 // was complete, and left reports whether another run could continue it.
 func (d *Digest) unfinished(s *task.Stats) (line string, short, left bool) {
-	if !s.Draining && s.InputEnd && s.Count(task.NotRun)+s.Count(task.Cancelled) == 0 {
+	if !s.Draining && s.InputEnd && s.ByOutcome[task.NotRun]+s.ByOutcome[task.Cancelled] == 0 {
 		return "", false, false
 	}
 	n := d.input.tally(s, digestCountWait)
@@ -333,7 +333,7 @@ type item struct {
 
 // counts lists the items that are not 0, and the usual numbers, after a semicolon.
 func (d *Digest) counts(s *task.Stats, before int64, items ...item) (line string) {
-	restarted := s.Lost - s.Count(task.Lost) + s.EndedForMemory - s.Count(task.Memory) - d.unreplaced // attempts that replaced others
+	restarted := s.Lost - s.ByOutcome[task.Lost] + s.EndedForMemory - s.ByOutcome[task.Memory] - d.unreplaced // attempts that replaced others
 	_, _, skipped := s.InThisRun()
 	sep := "; "
 	flaky := "%d flaky"

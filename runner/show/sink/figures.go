@@ -149,7 +149,7 @@ type tally struct {
 
 // tally counts the tasks. It waits up to wait for their number.
 func (in Input) tally(s *task.Stats, wait time.Duration) tally {
-	t := tally{total: s.Admitted, known: s.InputEnd, doneBefore: s.Resumed(), cancelled: s.Count(task.Cancelled)}
+	t := tally{total: s.Admitted, known: s.InputEnd, doneBefore: s.Resumed(), cancelled: s.ByOutcome[task.Cancelled]}
 	if !t.known && in.Tasks != nil {
 		if n, ok := in.Tasks(wait); ok && n >= s.Admitted {
 			t.total, t.known = n, true
