@@ -14,9 +14,7 @@ import (
 // If Validate fails for the new hosts, Set returns its error and changes nothing. Set must not be
 // called after Close.
 func (p *Hosts) Set(hosts []Host) error {
-	c := p.c
-	c.Hosts = hosts
-	if err := c.Validate(); err != nil {
+	if err := (Config{Hosts: hosts, SSH: p.c.SSH}).Validate(); err != nil {
 		return err
 	}
 	p.update(func() { p.c.Hosts = hosts })

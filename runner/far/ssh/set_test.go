@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,4 +55,21 @@ func TestSet(t *testing.T) {
 	require.NoError(t, third.Close())
 	crewtest.Until(t, func() bool { return !p.Leaving("m") }, "the end of the worker")
 	require.Empty(t, p.Missing())
+}
+
+// Set may be called while workers start, and from several goroutines. The race detector sees it.
+func TestSetConcurrently(t *testing.T) {
+	p, err := Start(Config{Notice: func(string) {}, SSH: "false"})
+	require.NoError(t, err)
+	var sets sync.WaitGroup
+	for range 2 {
+		sets.Go(func() {
+			for range 10 {
+				_ = p.Set([]Host{{Target: "a"}})
+				_ = p.Set([]Host{{Target: "a"}, {Target: "b"}})
+			}
+		})
+	}
+	sets.Wait()
+	p.Close()
 }

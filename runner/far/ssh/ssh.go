@@ -45,7 +45,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) ssh() string { return cmp.Or(c.SSH, "ssh") }
+func (c *Config) ssh() string { return cmp.Or(c.SSH, "ssh") }
 
 // maxCopies limits how many copies of crew-engine are in transit at once.
 const maxCopies = 8
@@ -59,7 +59,7 @@ type Hosts struct {
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex
-	c     Config    // c.Hosts are the hosts that should have a worker
+	c     Config    // c.Hosts are the hosts that should have a worker; the rest is constant, and may be read without mu
 	hosts []*host   // the hosts of c, and hosts that are leaving
 	since time.Time // when CheckReachable last found a host connected; at first, when Start was called
 }
