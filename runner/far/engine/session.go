@@ -176,7 +176,7 @@ func refusal(err error) error {
 		return errRefused
 	case errors.Is(err, nats.ErrPermissionViolation) && !isLateReply(what):
 		return fmt.Errorf("these credentials do not allow that: runs need those of a submitter, crew worker those of a worker, "+
-			"crew engine init, invite and revoke those of the owner (refused was %s)", what)
+			"crew engine invite and revoke those of the owner (refused was %s)", what)
 	}
 	return nil
 }

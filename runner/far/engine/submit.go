@@ -82,7 +82,7 @@ func signingKey(load *wiring.Load) (*credentials.Key, error) {
 	case load.Sign != "":
 		return credentials.LoadKey(load.Sign)
 	case len(load.Command.Words) == 0:
-		what = "without a command each record is one"
+		what = "without a command, each record is a command"
 	case load.Files.Any():
 		what = "files travel with commands alone"
 	default:

@@ -110,7 +110,7 @@ var (
 // programPath returns the path of the program for a platform in the form of uname -sm. It builds the
 // path from Go's names only, so that a host cannot make crew send another file.
 func programPath(platform string) (string, error) {
-	const install = "install crew there and have it run crew worker"
+	const install = "install crew there and start crew worker"
 	name, machine, _ := strings.Cut(platform, " ")
 	system, arch := systems[name], machines[machine]
 	if system == "" || arch == "" {
