@@ -115,9 +115,9 @@ func (u *uploader) signTask(msg *StoredTask, t *task.Task) error {
 	if t.Varies() {
 		return errors.New("its command depends on where it runs ({%}, {host} or {NAME} of a --cap), so it cannot be signed in advance: drop --sign or --detach")
 	}
-	task := *t
-	task.Identity = identityOf(t.ID)
-	a, err := u.builder.message(ID{Run: u.record.Run, Task: t.ID}, attemptOf(&task))
+	identified := *t
+	identified.Identity = identityOf(t.ID)
+	a, err := u.builder.message(ID{Run: u.record.Run, Task: t.ID}, task.Attempt{Task: &identified})
 	if err != nil {
 		return err
 	}
@@ -125,8 +125,6 @@ func (u *uploader) signTask(msg *StoredTask, t *task.Task) error {
 	msg.Expires, msg.Signer, msg.Sig = a.Expires, a.Signer[:], a.Sig[:]
 	return nil
 }
-
-func attemptOf(t *task.Task) task.Attempt { return task.Attempt{Task: t} }
 
 // identityOf returns the identity of a task of a detached run.
 func identityOf(id uint64) (sum [16]byte) {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
+	"crew/runner/exec/spool"
 	"crew/runner/front/wiring"
 )
 
@@ -50,8 +50,7 @@ func Leave(c wiring.Leaving) (leave func(line []byte) error, end func(), err err
 		record.For, record.Progress = c.Name, &Progress{}
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
 		defer cancel()
-		content := fileSection{io.NewSectionReader(bytes.NewReader(line), 0, int64(len(line))), io.NopCloser(nil)}
-		err := s.handOver(ctx, notices, &record, content, int64(len(line)))
+		err := s.handOver(ctx, notices, &record, spool.Text(line), int64(len(line)))
 		if err != nil && err != ctx.Err() {
 			err = fmt.Errorf("leave the tasks at the hub: %w", err)
 		}

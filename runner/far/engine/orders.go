@@ -138,5 +138,8 @@ func (o *Order) unknown() error { return fmt.Errorf("there is no order %q", o.Op
 
 // cause returns the error for something done by order: "cancelled by ann on web1".
 func (o *Order) cause(what string) error {
-	return errors.New(what + " by " + task.Printable(task.Shorten(cmp.Or(o.By, "somebody"), 200)))
+	return errors.New(what + " by " + o.by())
 }
+
+// by returns By, fit to be shown.
+func (o *Order) by() string { return task.Printable(task.Shorten(cmp.Or(o.By, "somebody"), 200)) }

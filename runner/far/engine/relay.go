@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -20,8 +19,7 @@ func talk(v *control.RemoteClients, o *Order, a *Answer) (err error) {
 		v.Disconnect(o.Client)
 		return nil
 	}
-	from := task.Printable(task.Shorten(cmp.Or(o.By, "somebody"), 200))
-	a.Data, a.Done, err = v.Exchange(o.Client, from, o.Turn == 1, o.Data)
+	a.Data, a.Done, err = v.Exchange(o.Client, o.by(), o.Turn == 1, o.Data)
 	return err
 }
 
