@@ -309,13 +309,13 @@ func (r *Result) Verdict() string {
 	case StartFailed:
 		did := "not started"
 		if r.PID != 0 {
-			did = "broken off"
+			did = "stopped"
 		}
 		return did + r.reason(": ")
 	case Lost:
 		return "lost with " + cmp.Or(r.Host, "its worker") + after
 	case Memory:
-		return "ended for want of memory" + after
+		return "ended for lack of memory" + after
 	case NotRun:
 		if r.Err != nil {
 			return "not run" + r.reason(": ")
