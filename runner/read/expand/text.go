@@ -8,7 +8,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Text is a text with placeholders, such as a key, a cost or a tag. No shell reads it. It is safe for concurrent use.
+// Text is a text with placeholders, such as a key, a cost or a tag. No shell reads it. It is safe for
+// concurrent use.
 type Text struct {
 	word
 	Placeholders

@@ -63,8 +63,8 @@ func (l *limited) Write(p []byte) (int, error) {
 }
 
 // TestStdoutAgainstModel checks that all output of tasks is shown completely, in blocks or lines,
-// in order if required, and otherwise at once. If stdout fails, all earlier output stays and the
-// rest is counted; if stderr fails, stdout continues.
+// in order if required, and otherwise at once. If stdout fails, all earlier output stays and the loss
+// is reported; if stderr fails, stdout continues.
 func TestStdoutAgainstModel(t *testing.T) {
 	for round := range crewtest.Rounds(40) {
 		m := &talk{T: t, r: crewtest.Rand(t, round), turn: 1, takes: [2]int{1 << 30, 1 << 30}}
