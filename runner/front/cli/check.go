@@ -18,8 +18,8 @@ import (
 //	CONDITION... needs CONDITION... as WHAT: HINT
 //		If a condition on the left holds, one on the right must hold, too.
 //
-// %s in the hint of the first form stands for the option on the right. WHAT is what the message says is
-// missing.
+// %s in the hint of the first form stands for the option on the right. WHAT names the missing thing in the
+// message.
 //
 // A condition is the name of an option, and holds if that was given. It can demand a value: "name=value",
 // "name~regexp", "name!=value" or "name!~regexp"; the last value given counts. Other names are computed
@@ -166,7 +166,7 @@ func (c *command) takes(o *option) bool {
 	return (hasWord(o.commands, tool) || hasWord(o.commands, strings.Replace(c.name, " ", "-", 1))) && (c.operands != takesVerb || o.name == "help")
 }
 
-// hintInstead returns what to do instead of giving an option that the command does not take.
+// hintInstead returns the hint for an option that the command does not take.
 func (c *command) hintInstead(o *option) string {
 	switch {
 	case !hasWord(o.commands, DoRun):

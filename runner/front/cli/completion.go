@@ -20,7 +20,7 @@ type Completion struct {
 	prefix string // prefix of all words, after lead
 	words  []Candidate
 
-	// kind says what the shell completes in addition to the words, or instead of them: files, dirs,
+	// kind names the things that the shell completes in addition to the words, or instead: files, dirs,
 	// programs, or "command N" for the arguments of the command that starts at word N.
 	kind string
 }
@@ -31,7 +31,7 @@ type Candidate struct{ Word, Text string }
 // incomplete stands for the word to be completed.
 const incomplete = "\x00"
 
-// complete completes the last one of words, the words after crew.
+// complete completes the last word of a command line. words are the words after crew.
 func complete(shell string, words []string) *Completion {
 	at := make([]int, len(words)) // the number of each word in the shell's line
 	for i := range at {
@@ -138,7 +138,7 @@ func (x *Completion) addValues(o *option) {
 	}
 }
 
-// addItems adds items of a list with commas, whose last item is being typed. N/ may stand before it.
+// addItems adds items for the end of a list with commas. N/ may stand before an item.
 func (x *Completion) addItems(items []string) {
 	before := x.prefix[:strings.LastIndexByte(x.prefix, ',')+1]
 	if slots, _ := cutSlots(x.prefix[len(before):]); slots != "" {

@@ -122,7 +122,7 @@ func hostName(target string) string {
 	}
 	name = name[strings.LastIndexByte(name, '@')+1:]
 	others := `[^\w.-]`
-	if strings.Trim(name, digits+".") == "" { // an IP address, whose parts are no domains
+	if strings.Trim(name, digits+".") == "" { // an IP address: its parts are no domains
 		others = `[^\w-]`
 	}
 	name = strings.Trim(regexp.MustCompile(others).ReplaceAllString(name, "-"), "-")

@@ -233,7 +233,7 @@ func (o *Options) Typed(name string) string {
 	return ""
 }
 
-// OtherFile returns another option than option whose file satisfies same, or "".
+// OtherFile returns another option than option with a file that satisfies same, or "".
 func (o *Options) OtherFile(option string, same func(file string) bool) string {
 	for _, u := range o.uses {
 		file := u.value

@@ -133,7 +133,7 @@ type Sched struct {
 	Order  string       `row:"--order ORDER | run | longest-first or shortest-first, by cost or time | input longest-first shortest-first"`
 }
 
-// Terms configures what tasks need to start, in addition to a worker.
+// Terms configures the conditions for a task to start, in addition to an idle worker.
 type Terms struct {
 	Priority string   `row:"--priority TEMPLATE | runs | -1000 to 1000 (0); higher starts first"`
 	Weight   string   `row:"--weight TEMPLATE | runs | how many workers a task occupies (1)"`
@@ -143,8 +143,8 @@ type Terms struct {
 	_        struct{} `row:"--key-rate N/PERIOD | runs | the same limit for each key" to:"Queue.KeyRate" by:"rate"`
 }
 
-// Machine configures the load and the free memory of this machine at which no task starts. A zero amount sets
-// no bound.
+// Machine configures bounds on the load and the free memory of this machine, beyond which no task starts. A zero
+// amount sets no bound.
 type Machine struct {
 	Load    Amount `row:"--load N | runs | start nothing at a load of N or more, or N% of CPUs" by:"load"`
 	MemFree Amount `row:"--memfree SIZE | runs | start nothing while less than SIZE or N% is free" by:"memfree"`
@@ -198,7 +198,7 @@ type Output struct {
 	JUnit      string   `row:"--junit FILE | shown | write a JUnit XML report at the end"`
 }
 
-// After configures what happens after the run. Notify is a shell command.
+// After configures reports and commands after the run. Notify is a shell command.
 type After struct {
 	Report string `row:"--report FILE | shown | write an HTML report at the end"`
 	Trace  string `row:"--trace FILE | shown | write a trace for Perfetto or chrome://tracing"`

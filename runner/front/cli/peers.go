@@ -9,7 +9,7 @@ import (
 )
 
 // peers lists options of other tools that crew does not have under the same name: all options of xargs 4.9
-// and parallel 20221122, some of later versions, and those of make and nextest that users look for. The
+// and parallel 20221122, some of later versions, and options of make and nextest that users look for. The
 // first lines map them to an option of crew, as name or name=value. The other lines say what to do instead.
 //
 //go:embed peers.txt

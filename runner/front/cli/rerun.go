@@ -203,8 +203,8 @@ func (u use) appendTyped(words []string) []string {
 	return words
 }
 
-// withUnusedFile returns an option whose output file is renamed so that the new run does not overwrite this
-// run's joblog, report or results. With --state, the new run completes them, so their names stay.
+// withUnusedFile renames the output file of an option, so that the new run does not overwrite this run's
+// joblog, report or results. With --state, the new run completes them, so their names stay.
 func (r Rerun) withUnusedFile(u use) use {
 	if r.State.Dir != "" {
 		return u

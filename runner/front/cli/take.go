@@ -97,7 +97,7 @@ func splitGroups(operands []string) (command []string, groups []input.Group, err
 	return command, groups, nil
 }
 
-// errVerb returns the error for a command whose verb is missing or unknown.
+// errVerb returns the error for a missing or unknown verb.
 func (c *command) errVerb(operands []string) error {
 	verbs := c.verbs()
 	if len(operands) == 0 {
@@ -126,7 +126,7 @@ func (c *command) verbs() (verbs []string) {
 	return verbs
 }
 
-// peerVerbs maps verbs of other queues, such as pueue, to those of crew.
+// peerVerbs maps verbs of other queues, such as pueue, to verbs of crew.
 const peerVerbs = "start:serve list:explain jobs:explain ps:explain kill:cancel remove:cancel rm:cancel follow:log tail:log " +
 	"cat:log parallel:resize slots:resize restart:retry start:resume stash:hold enqueue:release switch:move urgent:move"
 

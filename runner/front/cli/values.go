@@ -251,7 +251,7 @@ func parseRetryOn(s string) (list RetryOn, err error) {
 	return list, nil
 }
 
-// parseReady parses the expression for the line by which a persistent worker reports that it is ready.
+// parseReady parses the expression that matches the line of a persistent worker that is ready.
 func parseReady(s string) (string, error) {
 	_, err := regexp.Compile(s)
 	if bad, ok := errors.AsType[*syntax.Error](err); ok {

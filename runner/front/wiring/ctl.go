@@ -77,8 +77,8 @@ func (c *ctl) stopAll(runs []control.Hello) (err error) {
 	return err
 }
 
-// call sends the request to the run and prints the replies. Its error carries the exit status of the
-// tasks whose results the replies bring.
+// call sends the request to the run and prints the replies. Its error carries the exit status for the
+// results in the replies.
 func (c *ctl) call() error {
 	h, err := c.find()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"crew/runner/front/cli"
 )
 
-// Detachment describes a run whose tasks are stored at the hub, which submits them.
+// Detachment describes a run that is stored at the hub, which submits its tasks.
 type Detachment struct {
 	Place
 	Load
@@ -152,7 +152,7 @@ func (w *wiring) detach() (end ending) {
 	return end
 }
 
-// attach connects to the detached run whose results are to be shown.
+// attach connects to the detached run, to show its results.
 func (w *wiring) attach() (err error) {
 	o := w.opts
 	if o.Do != cli.DoAttach {

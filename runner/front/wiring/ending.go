@@ -88,7 +88,7 @@ func (end *ending) explain(e core.Ending, o *cli.Options) {
 	}
 }
 
-// endAttached removes a detached run whose results were all shown, and ends with its status.
+// endAttached removes a detached run after all results were shown, and ends with its status.
 func (w *wiring) endAttached(end *ending) {
 	end.err = w.attached.Forget()
 	status, early := w.attached.Ended()
@@ -97,7 +97,7 @@ func (w *wiring) endAttached(end *ending) {
 	}
 }
 
-// inputNotes returns what to say about input that was empty, unknown to --times, or not read.
+// inputNotes returns messages about input that was empty, unknown to --times, or not read.
 func (w *wiring) inputNotes(e core.Ending) (lines []string) {
 	o := w.opts
 	if e.Stats.InputEnd && e.Stats.Admitted == 0 && o.MayLackColons() && !o.Any("quiet pipe no-run-if-empty shard") && !w.readsTerminal() {

@@ -26,7 +26,7 @@ const (
 	statusSignal     = 128 // plus the number of the signal
 )
 
-// misuse returns a usage error: msg says what is wrong, hint what to write instead.
+// misuse returns a usage error with a message and a hint.
 func misuse(msg, hint string) error { return &cli.UsageError{Msg: msg, Hint: hint} }
 
 // statusError is an error with its own exit status. The text is "" if the error was already

@@ -48,8 +48,8 @@ type Far struct {
 	Leave  func(Leaving) (leave func(line []byte) error, end func(), err error)
 }
 
-// Leaving describes where requests to add tasks are left: at a hub, for a crew serve. Each request is one
-// line.
+// Leaving describes where requests to add tasks are left: at a hub, for a crew serve. A request is a
+// single line.
 type Leaving struct {
 	URL    string
 	Name   string        // of the crew serve, which need not run yet
@@ -57,7 +57,7 @@ type Leaving struct {
 	Notice func(string)
 }
 
-// Submission describes a run whose tasks run on other machines. The executor that is made from it adds
+// Submission describes a run on other machines. The executor that is made from it adds
 // slots to the run and removes them. If the executor has a method Sink, that sink gets events after the
 // journal.
 type Submission struct {
@@ -82,7 +82,7 @@ type Place struct {
 	Name  string     // of --name; "" for none
 }
 
-// Load describes what the tasks of a run need on the workers.
+// Load describes the needs of a run's tasks on the workers.
 type Load struct {
 	Command Template
 	Life    Life   // of persistent workers
@@ -96,7 +96,7 @@ type Load struct {
 	Needs   bool // tasks may need resources that workers offer
 }
 
-// Attachment names a detached run whose results are to be shown.
+// Attachment names a detached run, to show its results.
 type Attachment struct {
 	URL, Run string
 	Store    *spool.Store // of outputs
@@ -160,7 +160,7 @@ type Files struct {
 // Any reports whether any files are copied.
 func (f Files) Any() bool { return len(f.Base) > 0 || f.Transfer != nil || f.Return != nil || f.Makes }
 
-// Work describes a crew worker: a run whose tasks come from the engine.
+// Work describes a crew worker: a run that gets its tasks from the engine.
 type Work struct {
 	cli.Engine
 	Name     string                                         // "" for the machine's
@@ -179,7 +179,7 @@ type Work struct {
 type Worker interface {
 	runner.Source // blocks until the run is over
 	runner.Sink
-	Life(*task.Task) *Life            // of the persistent worker that the task brings; nil for the one of Template
+	Life(*task.Task) *Life            // of the persistent worker that the task brings; nil to use Template
 	Executor(local Executor) Executor // returns the executor for the tasks of other runs; local runs them
 	Host() string                     // name of the worker
 }
@@ -297,7 +297,7 @@ func (w *wiring) watchHosts() {
 	}))
 }
 
-// load returns what the run's tasks need on the workers.
+// load returns the needs of the run's tasks on the workers.
 func (w *wiring) load() Load {
 	o, e := w.opts, &w.opts.Engine
 	return Load{
@@ -359,8 +359,8 @@ func EngineArgs(args []string) ([]string, error) {
 	return append([]string{"crew"}, args[3:]...), nil
 }
 
-// findProgram returns the path of one of crew's helper programs. It looks beside this program first, and
-// then in PATH. something says in the error what needs the program.
+// findProgram returns the path of a helper program of crew. It looks beside this program first, and
+// then in PATH. The error says that something needs the program.
 func findProgram(name, something, hint string) (string, error) {
 	dirs := filepath.SplitList(os.Getenv("PATH"))
 	if own, err := os.Executable(); err == nil { // it fails without /proc

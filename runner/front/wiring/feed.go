@@ -119,7 +119,7 @@ func (f *feed) Next(number func() uint64) (*task.Task, error) {
 	return nil, io.EOF
 }
 
-// restore admits the tasks of the journal, except those that succeeded and were shown and logged. If the
+// restore admits the tasks of the journal, except tasks that succeeded and were shown and logged. If the
 // run already drains, they stay in the journal.
 func (f *feed) restore() error {
 	if f.queue == nil {
@@ -127,7 +127,7 @@ func (f *feed) restore() error {
 		return nil
 	}
 	cmd := task.Command{Op: task.Add, N: int(f.queue.LastID()), Succeeded: f.queue.Succeeded()}
-	known := map[uint64]bool{} // tasks of the journal, whose outcomes are known
+	known := map[uint64]bool{} // tasks of the journal, with known outcomes
 	needs := map[string][]task.Need{}
 	var waiting []*task.Task
 	for t, err := range f.queue.QueueTasks() {

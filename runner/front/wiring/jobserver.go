@@ -99,7 +99,7 @@ func isOldMake() bool {
 	ctx, done := context.WithTimeout(context.Background(), makeTimeout)
 	defer done()
 	cmd := exec.CommandContext(ctx, "make", "--version")
-	cmd.Env, cmd.WaitDelay = []string{}, makeTimeout // make may be a script whose children keep the pipe open
+	cmd.Env, cmd.WaitDelay = []string{}, makeTimeout // make may be a script, and its children may keep the pipe open
 	text, _ := cmd.Output()
 	var major, minor int
 	_, err := fmt.Sscanf(string(text), "GNU Make %d.%d", &major, &minor)

@@ -27,7 +27,7 @@ const (
 	// argMaxSpare bytes are left free for variables that crew and the kernel add. xargs leaves as many.
 	argMaxSpare = 4096
 	pointer     = 8
-	// ownFiles is the number of descriptors that a run always uses in addition to those of its executor:
+	// ownFiles is the number of descriptors that a run always uses, not counting its executor:
 	// for the Go runtime's poller, and a pipe for signals.
 	ownFiles = 4
 	// stateFiles counts the journal, the outputs and the lock.

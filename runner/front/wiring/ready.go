@@ -11,8 +11,8 @@ import (
 // notifySocket names the variable with the socket of sd_notify(3).
 const notifySocket = "NOTIFY_SOCKET"
 
-// tellReady tells systemd that a service is ready, if systemd asks for that. what names the service in the
-// notice of an error.
+// tellReady tells systemd that a service is ready, if systemd asks for that. The notice of an error names the service
+// as what.
 func tellReady(what string, notice func(string)) {
 	if err := notifyReady(os.Getenv(notifySocket)); err != nil {
 		notice("cannot tell systemd that " + what + " is ready: " + err.Error())

@@ -177,7 +177,7 @@ func (s *source) checkBatches() error {
 	return nil
 }
 
-// compileTexts compiles the templates of options whose values no shell reads, such as --key and --tag.
+// compileTexts compiles the templates that are not part of a command, such as --key and --tag.
 func (s *source) compileTexts(tc *input.TasksConfig, c *compiler) error {
 	o := s.opts
 	const late = "it is known only when the task starts"

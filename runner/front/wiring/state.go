@@ -60,8 +60,8 @@ func (w *wiring) openState() error {
 	return nil
 }
 
-// openJournal opens the journal. A crew serve first waits until another crew serve of the same name,
-// which has the journal open, ends.
+// openJournal opens the journal. A crew serve first waits until another crew serve of the same name
+// that uses the journal ends.
 func (w *wiring) openJournal(cfg journal.Config) (*journal.Journal, error) {
 	other, seen := 0, time.Now()
 	for ; ; time.Sleep(20 * time.Millisecond) {
@@ -90,7 +90,7 @@ func (w *wiring) openJournal(cfg journal.Config) (*journal.Journal, error) {
 	}
 }
 
-// reportResumed says what is resumed from an earlier run, and which programs have changed since.
+// reportResumed reports the tasks that earlier runs left, and the programs that have changed since.
 func (w *wiring) reportResumed() error {
 	o := w.opts
 	if w.state == nil {
@@ -128,7 +128,7 @@ func maybeClosed(stdout *os.File) bool {
 	return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR && isNull(stdout)
 }
 
-// stateNotes returns what to say about earlier runs at the end. It counts results that could not be
+// stateNotes returns the messages about earlier runs at the end. It counts results that could not be
 // replayed. If the input was read to its end, it also says that all tasks were done before, unless quiet,
 // and lists unfinished tasks that this input lacks.
 func stateNotes(j *journal.Journal, plan task.Plan, e core.Ending, quiet bool) (lines []string) {

@@ -44,7 +44,7 @@ func (t *times) lookup(tk *task.Task) (key string, took time.Duration, ok bool) 
 	return key, took, ok
 }
 
-// notes returns a message if no time was of use to a run that had tasks.
+// notes returns a message if no time was useful to a run that had tasks.
 func (t *times) notes(o *cli.Options) []string {
 	kept := o.State.Dir != "" && o.Input.Shard.Of == 0 // the journal may have had all times
 	if t == nil || t.Len() == 0 || t.matched.Load() || kept || o.Silent() {
@@ -58,7 +58,7 @@ func (t *times) notes(o *cli.Options) []string {
 }
 
 // setCost sets the cost of a task to the time of its command, unless the task has a cost or the journal
-// knows its time. As in the journal, a task whose time is unknown costs more than any other.
+// knows its time. As in the journal, a task without a known time costs more than any other.
 func (t *times) setCost(tk *task.Task) {
 	if tk.Cost != 0 && tk.Cost != math.MaxInt64 {
 		return

@@ -96,7 +96,7 @@ func (t *total) close() {
 }
 
 // copyInput returns options and a standard input that can be read twice, for a run with a percentage in
-// --halt, whose tasks are counted before it starts. It copies pipes and the like to temporary files.
+// --halt, which counts its tasks before it starts. It copies pipes and the like to temporary files.
 func (w *wiring) copyInput() (*cli.Options, *os.File, error) {
 	o, stdin := *w.opts, w.in
 	in := &o.Input

@@ -64,7 +64,7 @@ type reportSink struct {
 // webTimeout is how long crew waits for crew-web.
 const webTimeout = 10 * time.Second
 
-// deadlinePipe is a pipe whose writes fail if crew-web does not read for webTimeout.
+// deadlinePipe is a pipe with writes that fail if crew-web does not read for webTimeout.
 type deadlinePipe struct{ *os.File }
 
 func (p deadlinePipe) Write(b []byte) (int, error) {
@@ -116,8 +116,8 @@ func (r *reportSink) Close(final task.Stats) error {
 	return nil
 }
 
-// finish waits until the files are complete, or returns why they are not. said is what crew-web has
-// already printed.
+// finish waits until the files are complete, or returns why they are not. said is the text that
+// crew-web has already printed.
 func (r *reportSink) finish(said string) error {
 	r.pipe.Close()
 	rest, _ := io.ReadAll(r.lines)

@@ -99,7 +99,7 @@ func newWiring(args []string, o *cli.Options, p plan, far *Far, stdin, stdout, s
 	}
 }
 
-// execute opens what the run needs, runs the tasks, and closes everything.
+// execute opens everything that the run needs, runs the tasks, and closes everything again.
 func (w *wiring) execute() (end ending) {
 	defer func() {
 		for _, closeOne := range slices.Backward(w.closers) {

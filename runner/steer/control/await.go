@@ -27,7 +27,7 @@ func (c *conn) await(r *Request) (*Reply, error) {
 	for _, id := range c.s.cfg.Do(task.Command{Op: task.Unfinished, IDs: named.IDs}).IDs {
 		delete(before, id)
 	}
-	var unknown error // for the first task whose outcome is no longer known
+	var unknown error // for the first task without a known outcome
 	if len(before) > 0 {
 		err = f.catchUp()
 		f.recordEvents()

@@ -170,7 +170,7 @@ func (pid silentError) Error() string {
 }
 
 // Ask sends a request on a new connection to a run that List, Find or FindRelayed returned. It sets r.V.
-// It calls f, unless that is nil, for each reply, including the last one and that of an error. line has
+// It calls f, unless that is nil, for each reply, including the last one and the reply with an error. line has
 // no newline and is valid until f returns. Ask returns the last reply, and one of these errors: the first
 // error of f, a *Refused, an *Unreachable, the error of ctx, or why the connection failed.
 func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) error) (last *Reply, err error) {

@@ -97,7 +97,7 @@ func listen(name string) (f *os.File, path string, err error) {
 }
 
 // PrivateDir returns a directory for files that concern only this machine and this user, and creates it if
-// it is missing. It is the one that holds the sockets of runs.
+// it is missing. It also holds the sockets of runs.
 func PrivateDir() (dir string, err error) {
 	for _, dir := range dirs() {
 		if err = makeDir(dir); err == nil {
@@ -129,7 +129,7 @@ func removeDead(dir string) {
 	}
 }
 
-// parseName returns the process ID and the name of the run in the path of a socket, or 0 if path is no such path.
+// parseName returns the process ID and the name of the run in the path of a socket, or 0 if path has another form.
 func parseName(path string) (pid int, name string) {
 	text, ok := strings.CutSuffix(filepath.Base(path), suffix)
 	text, name, _ = strings.Cut(text, "-")

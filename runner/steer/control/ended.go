@@ -26,7 +26,7 @@ func (t tail) ReadAt(p []byte, off int64) (int, error) { return bytes.NewReader(
 // Close does nothing.
 func (tail) Close() error { return nil }
 
-// endedAttempt is what is remembered of an attempt that ended.
+// endedAttempt is the memory of an attempt that ended.
 type endedAttempt struct {
 	task    *task.Task
 	size    int         // of the task
@@ -36,7 +36,7 @@ type endedAttempt struct {
 	retryAt time.Time // when the task is retried; zero if it is not
 }
 
-// newEndedAttempt returns what to remember of the attempt that ended with e.
+// newEndedAttempt returns the memory of the attempt that ended with e.
 func newEndedAttempt(e *task.Event) *endedAttempt {
 	r := e.Result
 	p := &endedAttempt{task: e.Task, size: e.Task.Size(), result: *r}
@@ -119,7 +119,7 @@ func (k *Sink) remembered() (list []task.Where, forgot bool) {
 	return list, k.forgot
 }
 
-// lookup returns what is remembered of a task, or nil.
+// lookup returns the remembered task with this ID, or nil.
 func (k *Sink) lookup(id uint64) *task.Where {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *Server) lastEnded(n int, failed bool) *Reply {
 	return reply
 }
 
-// addRecords adds to list what is known of its ended tasks: from memory and, if all, from the journal.
+// addRecords adds the known facts of ended tasks to list: from memory and, if all, from the journal.
 func (s *Server) addRecords(list []task.Where, all bool) {
 	var ids []uint64
 	for i := range list {
@@ -169,7 +169,7 @@ func (s *Server) addRecords(list []task.Where, all bool) {
 	}
 }
 
-// records returns what is known of ended tasks: from memory and, if all, from the journal. The caller closes
+// records returns the known facts of ended tasks: from memory and, if all, from the journal. The caller closes
 // the outputs.
 func (s *Server) records(ids []uint64, all bool) map[uint64]task.EndedTask {
 	known := map[uint64]task.EndedTask{}

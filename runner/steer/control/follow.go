@@ -29,7 +29,7 @@ const (
 type follower struct {
 	*conn
 	events   *listener
-	tasks    map[uint64]*cursor // tasks whose end was not sent yet
+	tasks    map[uint64]*cursor // tasks that were not sent as ended yet
 	endsOnly bool               // send each end at once, and no output
 	ended    []task.Facts       // ends for the last reply, unless endsOnly
 }
@@ -81,7 +81,7 @@ func (f *follower) close() {
 	}
 }
 
-// unfinished returns the tasks whose end was not sent.
+// unfinished returns the tasks that were not sent as ended.
 func (f *follower) unfinished() []uint64 { return slices.Sorted(maps.Keys(f.tasks)) }
 
 // eachWake calls step at once, and then again whenever l may have events, or after the time that step
@@ -111,8 +111,8 @@ func (c *conn) eachWake(l *listener, step func() (again time.Duration, done bool
 }
 
 // follow sends the output of tasks from the first byte to the last, and how the tasks end. It fails if the
-// client disconnects or the run is over first. With now, it sends what one running attempt has written so
-// far; if the attempt is just about to start or has just ended, this takes a moment.
+// client disconnects or the run is over first. With now, it sends the output that one running attempt has written
+// so far; if the attempt is just about to start or has just ended, this takes a moment.
 func (f *follower) follow(now bool) error {
 	end, wait := time.Now().Add(logWait), minFollow
 	return f.eachWake(f.events, func() (time.Duration, bool) {
@@ -202,7 +202,7 @@ func (c *conn) findOutputs(t *cursor) bool {
 	}
 	t.outs = [2]task.Live{out, err}
 	if attempt != t.attempt {
-		t.closeOutputs() // a later attempt, whose start event will come
+		t.closeOutputs() // a later attempt: its start event will come
 		return false
 	}
 	return true
@@ -309,7 +309,7 @@ func (f *follower) logEnded(w *task.Where) error {
 	return fmt.Errorf("task %d has ended, and its output was not kept: --state DIR or --results DIR keeps it", w.Task)
 }
 
-// sendKept sends what was kept of the output of a task.
+// sendKept sends the kept part of a task's output.
 func (c *conn) sendKept(p *task.EndedTask) {
 	for i, cut := range p.Cut {
 		if cut > 0 {

@@ -8,7 +8,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Log is a runner.Sink that writes events as lines, in the form in which watch sends them. The first line
+// Log is a runner.Sink that writes events as lines, like those of watch. The first line
 // describes the run, and the last one has the totals. The end of a failed attempt comes after lines with
 // the end of its output, in the form of log. Results of earlier runs are left out.
 type Log struct {

@@ -142,7 +142,7 @@ func (c *conn) explain(r *Request) (*Reply, error) {
 	return reply, err
 }
 
-// do carries out a command. If the client is on another machine, the run learns who asked for the end of tasks.
+// do carries out a command. If the client is on another machine, the run learns its name if it ends tasks.
 func (c *conn) do(cmd task.Command) task.Reply {
 	if cmd.Op == task.Explain {
 		return c.s.ask(cmd) // the run may have to examine all tasks

@@ -39,7 +39,7 @@ type remoteLink struct {
 
 // Exchange passes said, the words of a client, to the server. If said is empty, it waits up to a second for
 // a reply. It returns the reply so far; done means that no more will come. name identifies the connection,
-// which is opened if first is set, and from says who the client is.
+// which is opened if first is set, and from names the client.
 func (v *RemoteClients) Exchange(name, from string, first bool, said []byte) (reply []byte, done bool, err error) {
 	v.mu.Lock()
 	c := v.clients[name]

@@ -85,7 +85,7 @@ func (s *Status) Pace() string {
 	return strings.Join(parts, ", ")
 }
 
-// Reasons returns why no task starts although a worker is idle, and what tasks wait for.
+// Reasons returns why no task starts although a worker is idle, and why tasks wait.
 func (s *Status) Reasons() (lines []string) {
 	// The status starts with the state, which may be the reason: paused.
 	if s.Blocking != nil && s.Blocking.Shown != s.State && s.Blocking.By != task.BySlots {
