@@ -138,8 +138,8 @@ func signedText(msg []byte, subject string) []byte {
 func check(t credentials.Keys, a *Attempt, subject string, msg []byte) error {
 	left := time.Until(a.Expires)
 	if a.Lasting {
-		of := strings.Split(subject, ".") // see taskSubject
-		subject, msg = taskSubject(of[2], signedForAll, a.User, a.Run), a.common().Encode()
+		parts := strings.Split(subject, ".") // see taskSubject
+		subject, msg = taskSubject(parts[2], signedForAll, a.User, a.Run), a.common().Encode()
 	}
 	switch {
 	case a.Signer == [32]byte{}:

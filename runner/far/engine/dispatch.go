@@ -288,7 +288,8 @@ func (d *dispatcher) superviseLocked(h *hubRun, o *Order) {
 	})
 }
 
-// fetch fetches the tasks. The run can start once they are on disk.
+// fetch fetches the tasks. The run can start once they are on disk. If that fails, the run is removed
+// after handOverTimeout, and until then fetchErr tells the client why.
 func (h *hubRun) fetch(o *Order) {
 	f, err := h.file(tasksFile)
 	if err == nil {

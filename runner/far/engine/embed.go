@@ -13,8 +13,8 @@ import (
 
 const startWait = 10 * time.Second // limit for the start of a server
 
-// startServer starts a server in this process. Without a port in o it does not listen, and only
-// nats.InProcessServer reaches it.
+// startServer starts a server in this process. With o.DontListen, clients reach it only by
+// nats.InProcessServer.
 func startServer(o *server.Options) (*server.Server, error) {
 	o.NoSigs, o.NoLog = true, o.LogFile == ""
 	s, err := server.NewServer(o)

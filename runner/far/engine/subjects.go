@@ -133,10 +133,11 @@ type RunInfo struct {
 	State     string    `json:"state"`
 	Paused    bool      `json:"paused,omitempty"`
 	For       string    `json:"for,omitempty"` // "" for a run; for a request to add tasks, the crew serve it is left for
-	*Progress           // for a detached run; Host and PID are then the hub's
+	*Progress           // for a detached run or a request; Host and PID are then the hub's
 }
 
-// Progress is the part of a RunInfo that only detached runs have.
+// Progress is the part of a RunInfo that only detached runs have, and requests to add tasks, where Tasks
+// is 0.
 type Progress struct {
 	Tasks  uint64 `json:"tasks"` // all tasks of the run
 	Done   int64  `json:"done"`

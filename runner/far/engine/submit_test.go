@@ -207,7 +207,7 @@ func (f *fake) says(a *Attempt, c Chunk) {
 // answer answers at once.
 func answer(f *fake, a *Attempt) { f.end(a, shows(a.Records[0][0]+"\n")) }
 
-// shows has a result bring all of stdout.
+// shows returns a change for end: the result brings text as its whole stdout.
 func shows(text string) func(*Final) {
 	return func(fin *Final) { fin.Stdout.Text = []byte(text) }
 }

@@ -71,12 +71,12 @@ func (x *submitter) Resume() {
 // announce publishes the RunInfo. Until an attempt has begun it does not say whether the run is paused,
 // because sub.Do cannot be called yet.
 func (x *submitter) announce() {
-	e := x.info
+	info := x.info
 	if x.started.Load() {
 		now := x.sub.Do(task.Command{Op: task.Look}).Snapshot
-		e.Paused = now != nil && now.State == task.StatePaused
+		info.Paused = now != nil && now.State == task.StatePaused
 	}
-	_ = x.s.publishJSON(runInfoSubject(e.User, e.Run), e) // a client asks again
+	_ = x.s.publishJSON(runInfoSubject(info.User, info.Run), info) // a client asks again
 }
 
 // receiveResults handles results and output from a worker. It ignores garbage, and whatever does not

@@ -40,7 +40,7 @@ type message struct {
 
 // queue holds the messages of one subject.
 type queue struct {
-	ctx      context.Context
+	ctx      context.Context // done once the queue is dropped
 	drop     context.CancelFunc
 	messages []message // not sent yet
 	size     int       // bytes in messages

@@ -243,7 +243,7 @@ func trusted(uid uint32) bool {
 // AtomicFile is a file that gets its name when it is complete. Until then it has a temporary name in
 // the same directory.
 type AtomicFile struct {
-	*os.File        // nil after Commit or Drop
+	*os.File        // nil once it is committed or dropped
 	Path     string // the final name
 }
 
