@@ -137,14 +137,6 @@ type Chunk struct {
 	Data   []byte
 }
 
-// stream is 0 for stdout and 1 for stderr.
-func (k *Chunk) stream() int {
-	if k.Stderr {
-		return 1
-	}
-	return 0
-}
-
 // Encode returns the message.
 func (k *Chunk) Encode() []byte { return encode(kindChunk, k) }
 

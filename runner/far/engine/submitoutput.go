@@ -61,7 +61,10 @@ func (x *submitter) receiveChunk(p *pendingAttempt, c *Chunk) {
 	o := &p.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := &o.streams[c.stream()]
+	s := &o.streams[0]
+	if c.Stderr {
+		s = &o.streams[1]
+	}
 	if o.closed || c.Offset > s.received || c.Offset+int64(len(c.Data)) <= s.received {
 		return
 	}

@@ -276,14 +276,5 @@ var errNoCommands = errors.New("this worker runs no commands: start it with --al
 // noticef gives a notice unless the previous one was the same.
 func (w *worker) noticef(format string, args ...any) { w.notices.notify(fmt.Sprintf(format, args...)) }
 
-// previousWorker returns the ID of the previous worker on this host, which has ended; "" if there is
-// none.
-func (w *worker) previousWorker() string {
-	if w.hostLock == nil {
-		return ""
-	}
-	return w.hostLock.previous
-}
-
 // Host returns the worker's host name.
 func (w *worker) Host() string { return w.host }

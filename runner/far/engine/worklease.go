@@ -167,7 +167,10 @@ func (l *lease) endLocked() {
 func (w *worker) presence(l *lease) Presence {
 	p := Presence{
 		Queue: w.work.Queue, Version: Version, ID: l.id, Host: w.host, Labels: w.work.Labels, Offers: w.offers, TTL: w.work.TTL, Signed: w.work.Commands, Since: l.since,
-		Mark: w.mark, After: w.previousWorker(),
+		Mark: w.mark,
+	}
+	if w.hostLock != nil {
+		p.After = w.hostLock.previous
 	}
 	if w.values {
 		p.Template, p.Command = hex.EncodeToString(w.digest[:]), w.text
