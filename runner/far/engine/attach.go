@@ -179,8 +179,8 @@ func (a *attached) output(n int64) (task.Output, error) {
 // Tasks returns the number of tasks of the run.
 func (a *attached) Tasks() uint64 { return a.run.Tasks }
 
-// Ended returns the exit status of the run, and why it ended early; "" if it did not. It may be called
-// only after Next has returned io.EOF.
+// Ended returns the exit status of the run, and why it ended early; "" if it did not. It
+// returns 0 and "" until the run is over.
 func (a *attached) Ended() (status int, early string) {
 	if o := a.end.Load(); o != nil {
 		return o.Status, string(o.Early)
