@@ -195,7 +195,8 @@ func (t *Tasks) checkLimits(tk *task.Task) {
 }
 
 // spareBytes returns how many bytes the command of tk, with its additions to the environment, may still
-// grow within the limits of the system and Limits.Chars. argv is the form that is executed, tk.Argv the form that is displayed.
+// grow within the limits of the system and Limits.Chars. argv is the form that is executed, tk.Argv the
+// form that is displayed.
 func (t *Tasks) spareBytes(tk *task.Task, argv []string) int {
 	temps := 0
 	for _, m := range tk.Marks {

@@ -51,11 +51,11 @@ func (t *Terminal) figures(n tally, now time.Time) []string {
 func (t *Terminal) remaining(n tally, now time.Time) string {
 	at := t.stats.Clock.At(now)
 	if n.known && n.waiting > 0 && !t.stats.Draining {
-		if eta, ok := t.stats.ETA(n.waiting, t.load.ages(at), now); ok {
+		if eta, ok := t.stats.ETA(n.waiting, t.running.ages(at), now); ok {
 			return ", eta " + task.Brief(max(eta.Round(time.Second), time.Second))
 		}
 	}
-	for _, a := range t.load.oldest(1) {
+	for _, a := range t.running.oldest(1) {
 		if age := a.age(at); age > 0 {
 			return ", oldest " + task.Brief(age)
 		}
@@ -73,7 +73,7 @@ func (a runningTask) name(columns int) string { return Cut(a.task.Label(4*column
 func (t *Terminal) longestRunning(columns int, now time.Time) string {
 	now = t.stats.Clock.At(now)
 	line := ""
-	for _, a := range t.load.oldest(maxNames) {
+	for _, a := range t.running.oldest(maxNames) {
 		age := a.age(now)
 		if age < nameAfter {
 			break

@@ -58,7 +58,7 @@ type Terminal struct {
 	// state
 
 	stats      task.Stats
-	load       runningTasks        // kept only if progress is shown
+	running    runningTasks        // kept only if progress is shown
 	blocking   *task.Blocking      // why nothing starts; nil if something does
 	explained  time.Time           // when that was last printed
 	seenCauses map[task.Cause]bool // causes that tasks have waited for; the first wait for load or memory is reported
@@ -72,7 +72,7 @@ func NewTerminal(screen *Screen, cfg TerminalConfig) *Terminal {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	t := &Terminal{screen: screen, cfg: cfg, load: runningTasks{}, seenCauses: map[task.Cause]bool{}}
+	t := &Terminal{screen: screen, cfg: cfg, running: runningTasks{}, seenCauses: map[task.Cause]bool{}}
 	terminal := screen.err.terminal
 	screen.sharedTerminal = cfg.Raw && terminal
 	switch {
@@ -93,7 +93,7 @@ func (t *Terminal) Consume(events []task.Event) error {
 		e := &events[i]
 		t.stats.Apply(e)
 		if t.interval > 0 {
-			t.load.apply(e, t.stats.Clock.At(e.At))
+			t.running.apply(e, t.stats.Clock.At(e.At))
 		}
 		if s := t.notice(e); s != "" {
 			t.screen.Say(t.fold("crew: " + task.Printable(s)))
