@@ -76,8 +76,8 @@ func TestJobs(t *testing.T) {
 	})
 }
 
-// TestMostTasks checks that the limits on descriptors and processes bound the number of tasks.
-func TestMostTasks(t *testing.T) {
+// TestMaxTasks checks that the limits on descriptors and processes bound the number of tasks.
+func TestMaxTasks(t *testing.T) {
 	for _, c := range []struct {
 		files     uint64
 		processes int64

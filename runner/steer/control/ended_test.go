@@ -18,8 +18,8 @@ func ids(list []task.Where) (ids []uint64) {
 	return ids
 }
 
-// TestPast checks that failed tasks and other ended tasks are remembered separately, the latest first.
-func TestPast(t *testing.T) {
+// TestEnded checks that failed tasks and other ended tasks are remembered separately, the latest first.
+func TestEnded(t *testing.T) {
 	r := newRun(t, func(c *Config) { c.Details.Live = nil })
 	ends := func(id uint64, o task.Outcome) {
 		a := r.start(id, 1)
@@ -51,8 +51,8 @@ func TestPast(t *testing.T) {
 	require.Contains(t, ids(ended), uint64(999))
 }
 
-// TestPastIsBounded checks that the memory is bounded, however large tasks and their outputs are.
-func TestPastIsBounded(t *testing.T) {
+// TestEndedIsBounded checks that the memory is bounded, however large tasks and their outputs are.
+func TestEndedIsBounded(t *testing.T) {
 	r := newRun(t, nil)
 	long := bytes.Repeat([]byte("x"), 100<<10)
 	for id := uint64(1); id < 20; id++ {
