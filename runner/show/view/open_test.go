@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +24,7 @@ func TestBrowser(t *testing.T) {
 	b := open(t)
 	file := filepath.Join(t.TempDir(), "report.html")
 	write := func(html string) string {
-		require.NoError(t, os.WriteFile(file, []byte(html), 0o600))
+		crewtest.WriteFile(t, file, html, 0o600)
 		return "file://" + file
 	}
 	if crewtest.Soaking() {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 	"crew/runner/show/history"
 	"crew/runner/steer/control"
@@ -61,91 +62,32 @@ func TestPageTellsWhatHappened(t *testing.T) {
 	for name, r := range map[string]*history.Report{"run": made(300, 1), "runs": made(360, 3)} {
 		got, file := unpacked(t, page(t, r, "")), "testdata/"+name+".txt"
 		if os.Getenv("CREW_UPDATE") != "" {
-			require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+			crewtest.WriteFile(t, file, got, 0o600)
 		}
-		want, err := os.ReadFile(file)
-		require.NoError(t, err)
-		require.Equal(t, string(want), got)
+		require.Equal(t, crewtest.ReadFile(t, file), got)
 	}
 }
 
-func TestPageOfNothing(t *testing.T) {
-	html := page(t, &history.Report{}, "")
-	require.Contains(t, html, "<h1>Nothing to report</h1>")
-	require.NotContains(t, html, `id="h-figures"`)
-	require.Contains(t, html, "No task has ended.")
-	require.NotContains(t, html, `href="#h-timeline"`)
-	html = page(t, &history.Report{}, "./")
-	require.Contains(t, html, `data-live="./"`)
-	require.Contains(t, html, "No task has ended yet.")
-	require.Contains(t, html, `id="p-failed" aria-labelledby="h-failed" hidden`)
-}
-
-// TestVerdict checks the headline of reports, and the exit status where the report can tell it.
-func TestVerdict(t *testing.T) {
-	ended := history.Run{Ended: true}
-	complete := history.Run{Ended: true, Complete: true}
-	for want, r := range map[string]*history.Report{
-		`<h1 class="ok">Passed: 1 task <small>exit status 0</small></h1>`:                                    {Runs: []history.Run{complete}, Total: history.Figures{Tasks: 1}},
-		`<h1 class="ok">Passed: 2,000 tasks</h1>`:                                                            {Runs: []history.Run{ended}, Total: history.Figures{Tasks: 2000}},
-		`<h1 class="ok">Passed: 9 tasks in 2 runs</h1>`:                                                      {Runs: []history.Run{complete, complete}, Total: history.Figures{Tasks: 9}},
-		`<h1 class="ok">Passed: 8 tasks</h1>`:                                                                {Runs: []history.Run{complete}, Total: history.Figures{Tasks: 8, Flaky: 1}},
-		`<h1 class="fail">Failed: 3 of 9 tasks <small>exit status 123</small></h1>`:                          {Runs: []history.Run{complete}, Total: history.Figures{Tasks: 9, Failed: 3}},
-		`<h1 class="fail">Failed: 1 of 9 tasks <small>stopped early: --halt</small></h1>`:                    {Runs: []history.Run{{Ended: true, Stopped: "--halt"}}, Total: history.Figures{Tasks: 9, Failed: 1}},
-		`<h1 class="fail">Failed: 1 of 2 tasks <small>stopped early</small></h1>`:                            {Runs: []history.Run{{Ended: true, Stopped: history.UnknownReason}}, Total: history.Figures{Tasks: 2, Failed: 1}},
-		`<h1 class="slow">Ended early: 2 tasks passed <small>exit status 124, stopped by --deadline</small>`: {Runs: []history.Run{{Ended: true, Stopped: "--deadline"}}, Total: history.Figures{Tasks: 2}},
-		`<h1 class="slow">Did not finish: 7 tasks ended</h1>`:                                                {Runs: []history.Run{{}}, Total: history.Figures{Tasks: 7}},
-		`<h1 class="slow">Not finished: 2 of 7 tasks cancelled or not run <small>exit status`:                {Runs: []history.Run{complete}, Total: history.Figures{Tasks: 7}, Outcomes: [task.Outcomes]int64{task.Cancelled: 2}},
-	} {
-		require.Contains(t, page(t, r, ""), want)
-	}
-}
-
-// TestFewFailuresAreSeen checks that a few failures are open above the timeline and visible in the bar of
-// many tasks, and that many failures are closed.
-func TestFewFailuresAreSeen(t *testing.T) {
-	r := &history.Report{Runs: []history.Run{{Ended: true}}, Total: history.Figures{Tasks: 50_000, Failed: 3}}
-	r.Outcomes[task.OK], r.Outcomes[task.Exit] = 49_997, 3
-	for i := range 3 {
-		r.Failed.List = append(r.Failed.List, history.Ended{Facts: task.Facts{Task: uint64(i + 1), Outcome: task.Exit}, Output: []byte("the reason\n")})
-	}
-	html := page(t, r, "")
-	require.Contains(t, html, `class="fail" x="99.01" width="0.99"`)
-	require.Equal(t, 3, strings.Count(html, `" open><summary>`))
-	require.Less(t, strings.Index(html, "the reason"), strings.Index(html, `id="timeline"`))
-	r.Failed.List = append(r.Failed.List, history.Ended{Facts: task.Facts{Task: 9, Outcome: task.Exit}})
-	require.NotContains(t, page(t, r, ""), `" open><summary>`)
-}
-
-// TestTablesThatSayNothing checks that a table of commands is left out if each has one task, that no red
-// line shows zero failures, and that times are compared only with enough samples.
-func TestTablesThatSayNothing(t *testing.T) {
-	group := func(name string, byRun ...history.Figures) history.Group {
-		g := history.Group{Name: name, ByRun: byRun}
-		for _, f := range byRun {
-			g.Tasks, g.Failed = g.Tasks+f.Tasks, g.Failed+f.Failed
+// TestPages checks the pages of testdata/pages.jsonl.
+func TestPages(t *testing.T) {
+	crewtest.Examples(t, "testdata/pages.jsonl", func(t *testing.T, row struct {
+		It         string
+		Report     history.Report
+		Outcomes   map[task.Outcome]int64
+		Live       string
+		Has, Lacks []string
+	}) {
+		for o, n := range row.Outcomes {
+			row.Report.Outcomes[o] = n
 		}
-		return g
-	}
-	once, slow, bad := history.Figures{Tasks: 1, Mean: time.Second}, history.Figures{Tasks: 1, Mean: 40 * time.Second}, history.Figures{Tasks: 1, Failed: 1, Mean: time.Second}
-	r := &history.Report{Runs: []history.Run{{}}}
-	r.Commands.List = []history.Group{group("a", once), group("b", once)}
-	require.NotContains(t, page(t, r, ""), `id="h-Command"`)
-	r.Commands.List[0].Tasks = 2
-	require.Contains(t, page(t, r, ""), `id="h-Command"`)
-
-	r.Runs = make([]history.Run, 4)
-	r.Commands.List = []history.Group{group("twice", once, slow), group("often", once, once, once, slow), group("newly", once, bad)}
-	html := page(t, r, "")
-	all := trends(r)
-	require.Len(t, all, 2)
-	require.Equal(t, "often", all[0].Name)
-	require.Equal(t, "× 40", all[0].Change)
-	require.Equal(t, "newly", all[1].Name)
-	require.Empty(t, all[1].Change)
-	require.Contains(t, html, "newly failing")
-	require.Equal(t, 1, strings.Count(html, `class="spark mean"`))
-	require.NotContains(t, html, `class="spark failures"`)
+		html := page(t, &row.Report, row.Live)
+		for _, has := range row.Has {
+			require.Regexp(t, has, html, row.It)
+		}
+		for _, lacks := range row.Lacks {
+			require.NotRegexp(t, lacks, html, row.It)
+		}
+	})
 }
 
 func TestIndexListsRuns(t *testing.T) {

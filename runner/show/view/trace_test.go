@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 	"crew/runner/show/history"
 )
@@ -65,9 +65,7 @@ func traceOf(t *testing.T, lines []*history.Line) (text string, attempts []trace
 
 // TestTraces writes the lines of each example of testdata/trace.txt, and compares what comes after "--".
 func TestTraces(t *testing.T) {
-	text, err := os.ReadFile("testdata/trace.txt")
-	require.NoError(t, err)
-	for _, example := range strings.Split("\n"+string(text), "\n== ")[1:] {
+	for _, example := range strings.Split("\n"+crewtest.ReadFile(t, "testdata/trace.txt"), "\n== ")[1:] {
 		title, example, _ := strings.Cut(example, "\n")
 		t.Run(title, func(t *testing.T) {
 			in, want, _ := strings.Cut(example, "--\n")
