@@ -365,7 +365,7 @@ func waitBehindOne(t *testing.T, crew string) {
 	require.NoError(t, err)
 	require.Zero(t, info.Size(), "task 1 is not done yet")
 
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o666))
+	crewtest.WriteFile(t, filepath.Join(dir, "go"), "", 0o666)
 	require.NoError(t, cmd.Wait())
 	_, err = out.Seek(0, io.SeekStart)
 	require.NoError(t, err)

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 func (p *Page) file() string { return p.Name + "." + p.Section }
@@ -150,7 +152,7 @@ func TestApropos(t *testing.T) {
 	for _, p := range pages() {
 		in := filepath.Join(dir, "man"+p.Section)
 		require.NoError(t, os.MkdirAll(in, 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(in, p.file()), []byte(p.Source()), 0o644))
+		crewtest.WriteFile(t, filepath.Join(in, p.file()), p.Source(), 0o644)
 	}
 	out, err := exec.Command("mandb", "--create", "--quiet", "--user-db", dir).CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -4,7 +4,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -15,14 +14,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // readImports returns what stands behind each wing, package and library in testdata/imports.txt.
 func readImports(t *testing.T) map[string][]string {
-	text, err := os.ReadFile("testdata/imports.txt")
-	require.NoError(t, err)
+	text := crewtest.ReadFile(t, "testdata/imports.txt")
 	rules := map[string][]string{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if name, list, ok := strings.Cut(line, ":"); ok && line[0] != '#' {
 			rules[name] = strings.Fields(list)
 		}
@@ -89,9 +89,8 @@ func TestImports(t *testing.T) {
 
 // TestWalks checks that what the walks of CONTRIBUTING.md mention exists.
 func TestWalks(t *testing.T) {
-	text, err := os.ReadFile("../.github/CONTRIBUTING.md")
-	require.NoError(t, err)
-	walks, _, _ := strings.Cut(string(text), "\n## Building")
+	text := crewtest.ReadFile(t, "../.github/CONTRIBUTING.md")
+	walks, _, _ := strings.Cut(text, "\n## Building")
 	mentions := regexp.MustCompile("`([a-z]+)(\\.[A-Za-z.]+)`").FindAllStringSubmatch(walks, -1)
 	require.Greater(t, len(mentions), 20)
 	for _, m := range mentions {
@@ -100,9 +99,7 @@ func TestWalks(t *testing.T) {
 			files, _ := filepath.Glob(pattern + "/*.go")
 			for _, file := range files {
 				if path.Base(path.Dir(file)) == m[1] {
-					text, err := os.ReadFile(file)
-					require.NoError(t, err)
-					code += string(text)
+					code += crewtest.ReadFile(t, file)
 				}
 			}
 		}

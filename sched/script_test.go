@@ -2,7 +2,6 @@ package sched
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // TestScripts runs the scripts in testdata, which explain their own form.
@@ -18,9 +19,7 @@ func TestScripts(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.txt")
 	require.NotEmpty(t, files)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, part := range strings.Split(string(text), "\n== ")[1:] {
+		for _, part := range strings.Split(crewtest.ReadFile(t, file), "\n== ")[1:] {
 			title, body, _ := strings.Cut(part, "\n")
 			head, lines, _ := strings.Cut(body, "\n")
 			words := strings.Fields(head)

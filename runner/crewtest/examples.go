@@ -31,6 +31,19 @@ func Rows[T any](path string) (rows []T, lines []int) {
 	return rows, lines
 }
 
+// Stories runs play for each paragraph of a file, in a subtest that is named by its first line. play gets
+// the other lines, without blanks around them.
+func Stories(t *testing.T, path string, play func(t *testing.T, story []string)) {
+	t.Helper()
+	for story := range strings.SplitSeq(strings.TrimSpace(ReadFile(t, path)), "\n\n") {
+		lines := strings.Split(story, "\n")
+		for i := range lines {
+			lines[i] = strings.TrimSpace(lines[i])
+		}
+		t.Run(lines[0], func(t *testing.T) { play(t, lines[1:]) })
+	}
+}
+
 // Examples runs check for each row of a table, in a subtest of its own.
 func Examples[T any](t *testing.T, path string, check func(*testing.T, T)) {
 	t.Helper()

@@ -98,6 +98,16 @@ func WriteFile(t testing.TB, path, text string, mode os.FileMode) {
 	}
 }
 
+// ReadFile returns the text of a file.
+func ReadFile(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 var shortDirs sync.Map
 
 // ShortDir returns a directory for the test whose name is short enough for sockets in it. The name of

@@ -22,9 +22,7 @@ type use struct{ theirs, crew string }
 // tables below it.
 func usesOfManPage(t *testing.T) (uses []use, alone string, tables [][]use) {
 	t.Helper()
-	text, err := os.ReadFile("man/crew-migrate.7")
-	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), ".Sh COMING FROM OTHER TOOLS\n")
+	_, section, found := strings.Cut(crewtest.ReadFile(t, "man/crew-migrate.7"), ".Sh COMING FROM OTHER TOOLS\n")
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n.Sh ")
 	section = strings.NewReplacer(`\&`, "", `\(dq`, `"`, `\e`, `\`).Replace(section)

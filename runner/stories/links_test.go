@@ -2,19 +2,18 @@ package stories
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 func TestReadmeIsShort(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	require.LessOrEqual(t, strings.Count(string(text), "\n"), 150, "lines of the README: move something to the cookbook or a manual page")
+	require.LessOrEqual(t, strings.Count(crewtest.ReadFile(t, "README.md"), "\n"), 150, "lines of the README: move something to the cookbook or a manual page")
 }
 
 // TestLinks follows the links of the README and similar files to files and headings. It also checks
@@ -25,9 +24,7 @@ func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)]*)\)`)
 	section := regexp.MustCompile(`([A-Z]{2,}(?:\s[A-Z]+)*)\s+in\s+\[[a-z-]+\(\d\)\]\(([^)]+)\)`)
 	for _, file := range []string{"README.md", "man/cookbook.md", ".github/CONTRIBUTING.md", ".github/CHANGELOG.md"} {
-		bytes, err := os.ReadFile(file)
-		require.NoError(t, err)
-		text := string(bytes)
+		text := crewtest.ReadFile(t, file)
 		for _, m := range page.FindAllStringSubmatch(text, -1) {
 			found, _ := filepath.Glob("man/" + m[1] + ".[1-9]")
 			require.NotEmpty(t, found, "%s: man %s", file, m[1])
@@ -42,16 +39,13 @@ func TestLinks(t *testing.T) {
 			if target != "" {
 				path = filepath.Join(filepath.Dir(file), target)
 			}
-			there, err := os.ReadFile(path)
-			require.NoError(t, err, "%s: %s", file, m[1])
+			there := crewtest.ReadFile(t, path)
 			if anchor != "" {
-				require.Contains(t, anchors(string(there)), anchor, "%s: %s", file, m[1])
+				require.Contains(t, anchors(there), anchor, "%s: %s", file, m[1])
 			}
 		}
 		for _, m := range section.FindAllStringSubmatch(text, -1) {
-			there, err := os.ReadFile(filepath.Join(filepath.Dir(file), m[2]))
-			require.NoError(t, err)
-			require.Contains(t, string(there), "\n.Sh "+strings.Join(strings.Fields(m[1]), " ")+"\n", "%s: %s", file, m[0])
+			require.Contains(t, crewtest.ReadFile(t, filepath.Join(filepath.Dir(file), m[2])), "\n.Sh "+strings.Join(strings.Fields(m[1]), " ")+"\n", "%s: %s", file, m[0])
 		}
 	}
 }

@@ -2,7 +2,6 @@ package stories
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -19,9 +18,8 @@ import (
 func TestThreeMachines(t *testing.T) {
 	crewtest.SoakOnly(t)
 	t.Parallel()
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	block := regexp.MustCompile("(?s)```sh\n(crew engine serve .*?)```").FindStringSubmatch(string(text))
+	text := crewtest.ReadFile(t, "README.md")
+	block := regexp.MustCompile("(?s)```sh\n(crew engine serve .*?)```").FindStringSubmatch(text)
 	require.NotNil(t, block)
 	require.Equal(t, 5, strings.Count(block[1], "\n"), "five commands")
 
@@ -41,9 +39,8 @@ wait
 exit $status`)
 	require.Zero(t, status)
 	for _, film := range []string{"a", "b", "c", "d"} {
-		made, err := os.ReadFile(filepath.Join(s.dir, "films", film+".mkv"))
-		require.NoError(t, err)
-		require.Contains(t, string(made), "the home of", "it was made on another machine")
+		made := crewtest.ReadFile(t, filepath.Join(s.dir, "films", film+".mkv"))
+		require.Contains(t, made, "the home of", "it was made on another machine")
 	}
 }
 
@@ -56,9 +53,8 @@ func (s *sandbox) configure(hosts ...string) {
 		own := filepath.Dir(d.Home)
 		// scp fails if the login prints anything.
 		crewtest.WriteFile(s.t, own+"/login", fmt.Sprintf("#!/bin/sh\nexport HOME='%s' PATH='%s'\ncd\nexec /bin/sh -c \"$SSH_ORIGINAL_COMMAND\"\n", d.Home, s.path()), 0o755)
-		text, err := os.ReadFile(own + "/ssh_config")
-		require.NoError(s.t, err)
-		config += strings.Replace(regexp.MustCompile(`(?s)^.*Host web\* .*?\n`).ReplaceAllString(string(text), "Host "+host+"\n"), "\n\n", "\n", 1)
+		text := crewtest.ReadFile(s.t, own+"/ssh_config")
+		config += strings.Replace(regexp.MustCompile(`(?s)^.*Host web\* .*?\n`).ReplaceAllString(text, "Host "+host+"\n"), "\n\n", "\n", 1)
 	}
 	s.write("ssh_config", config)
 	for _, tool := range []string{"ssh", "scp"} {

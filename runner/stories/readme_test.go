@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // cannot lists the command lines of these pages that cannot run here.
@@ -24,11 +26,9 @@ var cannot = []string{
 // command with a $ before it.
 func readmeLines(t *testing.T) (lines []string, printed string) {
 	t.Helper()
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	cookbook, err := os.ReadFile("man/cookbook.md")
-	require.NoError(t, err)
-	for _, m := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(string(text)+string(cookbook), -1) {
+	text := crewtest.ReadFile(t, "README.md")
+	cookbook := crewtest.ReadFile(t, "man/cookbook.md")
+	for _, m := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(text+cookbook, -1) {
 		switch block := m[2]; m[1] {
 		case "crontab":
 			lines = append(lines, strings.TrimSpace(strings.SplitN(block, " ", 6)[5]))
@@ -149,9 +149,7 @@ func (s *sandbox) background(script, until string) {
 // feeds the command and its last words.
 func TestReadmeComingFrom(t *testing.T) {
 	uses, _, tables := usesOfManPage(t)
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "\n## Coming from other tools\n")
+	_, section, found := strings.Cut(crewtest.ReadFile(t, "README.md"), "\n## Coming from other tools\n")
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
 	section = strings.ReplaceAll(section, `\|`, "|")

@@ -36,9 +36,7 @@ type step struct {
 //	until:  a condition to wait for; the command line keeps running in the background
 func readSteps(t *testing.T, name string) (steps []step) {
 	t.Helper()
-	text, err := os.ReadFile("runner/stories/testdata/" + name + ".steps")
-	require.NoError(t, err)
-	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+	for block := range strings.SplitSeq(strings.TrimSpace(crewtest.ReadFile(t, "runner/stories/testdata/"+name+".steps")), "\n\n") {
 		p := step{notes: map[string]string{}}
 		var command []string
 		for line := range strings.SplitSeq(block, "\n") {
@@ -105,7 +103,7 @@ func (s *sandbox) write(name, text string) {
 	}
 	path := filepath.Join(s.dir, name)
 	require.NoError(s.t, os.MkdirAll(filepath.Dir(path), 0o777))
-	require.NoError(s.t, os.WriteFile(path, []byte(text), mode))
+	crewtest.WriteFile(s.t, path, text, mode)
 }
 
 // command returns a command that runs a script in a shell.

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -113,14 +112,13 @@ func TestLongChains(t *testing.T) {
 // TestCommandsPerState tries each command in each state, and compares the result with the table of the
 // man page.
 func TestCommandsPerState(t *testing.T) {
-	page, err := os.ReadFile("../../../man/crew-serve.1")
-	require.NoError(t, err)
+	page := crewtest.ReadFile(t, "../../../man/crew-serve.1")
 	ops := map[string]task.Op{
 		"pause": task.Pause, "resume": task.Resume, "resize": task.Resize, "cancel": task.Cancel, "retry": task.Retry,
 		"drain": task.Drain, "drain --rest": task.StopReading, "stop": task.Stop, "add": task.Add,
 		"hold": task.Hold, "release": task.Release, "move": task.Move,
 	}
-	_, table, _ := strings.Cut(string(page), " running  paused  rest  draining  stopping  done\n")
+	_, table, _ := strings.Cut(page, " running  paused  rest  draining  stopping  done\n")
 	table, _, _ = strings.Cut(table, ".Ed")
 	reach := [task.StateDone][]task.Op{
 		task.StatePaused: {task.Pause}, task.StateFinishing: {task.StopReading}, task.StateDraining: {task.Drain}, task.StateStopping: {task.Drain, task.Stop},

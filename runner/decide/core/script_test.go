@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 )
 
@@ -27,9 +27,7 @@ func TestScripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		scripts := strings.Split(strings.TrimSpace(string(text)), "\n\n")
+		scripts := strings.Split(strings.TrimSpace(crewtest.ReadFile(t, path)), "\n\n")
 		for i, script := range scripts {
 			title, _, _ := strings.Cut(strings.TrimPrefix(script, "# "), "\n")
 			t.Run(title, func(t *testing.T) {
@@ -48,7 +46,7 @@ func TestScripts(t *testing.T) {
 			})
 		}
 		if *update {
-			require.NoError(t, os.WriteFile(path, []byte(strings.Join(scripts, "\n\n")+"\n"), 0o644))
+			crewtest.WriteFile(t, path, strings.Join(scripts, "\n\n")+"\n", 0o644)
 		}
 	}
 }

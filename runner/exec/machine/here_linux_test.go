@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // The real files can be read, however long they are.
@@ -24,7 +26,7 @@ func TestHere(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "proc"), 0o700))
 	long := "procs_running 2\nprocs_blocked 0\n" + string(make([]byte, 100_000))
-	require.NoError(t, os.WriteFile(filepath.Join(root, "proc/stat"), []byte(long), 0o600))
+	crewtest.WriteFile(t, filepath.Join(root, "proc/stat"), long, 0o600)
 	load, err = New(root).Load()
 	require.NoError(t, err)
 	require.Equal(t, 1.0, load)

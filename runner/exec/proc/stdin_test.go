@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestABlockIsTheStdin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	long := strings.Repeat("0123456789", 300_000) // more than a pipe holds
-	require.NoError(t, os.WriteFile(path, []byte(long), 0o600))
+	crewtest.WriteFile(t, path, long, 0o600)
 	file, err := os.Open(path)
 	require.NoError(t, err)
 	defer file.Close()

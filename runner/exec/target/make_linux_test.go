@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 )
 
@@ -30,7 +31,7 @@ func TestUnusableDirectory(t *testing.T) {
 		require.Equal(t, "mkdir readonly/sub: permission denied", refused(t, New(plain), making("readonly/sub/a")))
 		for name, mode := range map[string]os.FileMode{"unreadable/a": 0o600, "free/a": 0o200} {
 			a := begin(t, New(journal), making(name))
-			require.NoError(t, os.WriteFile(a.temp(name), nil, mode))
+			crewtest.WriteFile(t, a.temp(name), "", mode)
 			r := &task.Result{Task: a.Task, Attempt: 1, Outcome: task.OK}
 			a.f.End(r)
 			require.NoError(t, r.Err)

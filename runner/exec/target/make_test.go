@@ -48,7 +48,7 @@ func (a *attempt) temp(name string) string { return a.Task.Makes.TempName(name) 
 func (a *attempt) write(name, text string) *attempt {
 	a.t.Helper()
 	require.NoFileExists(a.t, a.temp(name))
-	require.NoError(a.t, os.WriteFile(a.temp(name), []byte(text), 0o666))
+	crewtest.WriteFile(a.t, a.temp(name), text, 0o666)
 	return a
 }
 
@@ -56,7 +56,7 @@ func (a *attempt) write(name, text string) *attempt {
 func (a *attempt) tree(name, text string) *attempt {
 	a.t.Helper()
 	require.NoError(a.t, os.MkdirAll(a.temp(name)+"/sub", 0o777))
-	require.NoError(a.t, os.WriteFile(a.temp(name)+"/sub/file", []byte(text), 0o666))
+	crewtest.WriteFile(a.t, a.temp(name)+"/sub/file", text, 0o666)
 	return a
 }
 
@@ -123,14 +123,7 @@ func marks(t *testing.T) []string {
 func put(t *testing.T, name, text string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o777))
-	require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
-}
-
-func read(t *testing.T, name string) string {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	require.NoError(t, err)
-	return string(b)
+	crewtest.WriteFile(t, name, text, 0o666)
 }
 
 var (
@@ -149,15 +142,15 @@ func TestOutcomes(t *testing.T) {
 			if o == task.OK {
 				a.write("sub/never", "whole")
 			}
-			require.Equal(t, "old", read(t, "old"))
+			require.Equal(t, "old", crewtest.ReadFile(t, "old"))
 			got, err := a.end(o)
 			require.NoError(t, err)
 			require.Equal(t, open, descriptors(t))
 			require.Equal(t, o, got)
 			if o == task.OK {
-				require.Equal(t, "wholewholewhole", read(t, "old")+read(t, "new")+read(t, "sub/never"))
+				require.Equal(t, "wholewholewhole", crewtest.ReadFile(t, "old")+crewtest.ReadFile(t, "new")+crewtest.ReadFile(t, "sub/never"))
 			} else {
-				require.Equal(t, "old", read(t, "old"))
+				require.Equal(t, "old", crewtest.ReadFile(t, "old"))
 				require.NoFileExists(t, "new")
 			}
 		})
@@ -181,11 +174,11 @@ func TestMoveDirectory(t *testing.T) {
 	o := &f.begun[a.Task.Makes.Temp][0]
 	old, err := f.swap(o)
 	require.NoError(t, err)
-	require.Equal(t, "new", read(t, "d/sub/file"))
-	require.Equal(t, "old", read(t, old+"/file"))
+	require.Equal(t, "new", crewtest.ReadFile(t, "d/sub/file"))
+	require.Equal(t, "old", crewtest.ReadFile(t, old+"/file"))
 	_, err = f.swap(o)
 	require.ErrorIs(t, err, unix.ENOENT)
-	require.Equal(t, "new", read(t, "d/sub/file"), "it is moved back")
+	require.Equal(t, "new", crewtest.ReadFile(t, "d/sub/file"), "it is moved back")
 	require.NoError(t, os.RemoveAll(old))
 	a.fails("d was not made")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 )
 
@@ -25,29 +26,24 @@ type workshop struct {
 
 // Each story of testdata/stories.txt consists of steps, each followed by > and the expected state.
 func TestStories(t *testing.T) {
-	stories, err := os.ReadFile("testdata/stories.txt")
-	require.NoError(t, err)
-	for story := range strings.SplitSeq(strings.TrimSpace(string(stories)), "\n\n") {
-		title, steps, _ := strings.Cut(story, "\n")
-		t.Run(title, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			w := &workshop{t: t}
-			for step := range strings.Lines(steps) {
-				step, want, sees := strings.Cut(strings.TrimSpace(step), ": ")
-				words := strings.Fields(strings.TrimPrefix(step, "> "))
-				for i, word := range words {
-					if text, err := strconv.Unquote(word); err == nil {
-						words[i] = text
-					}
-				}
-				if sees {
-					require.Equal(t, want, fmt.Sprintf("%q", w.see(words[0], words[1:])), step)
-				} else {
-					w.do(words[0], words[1:])
+	crewtest.Stories(t, "testdata/stories.txt", func(t *testing.T, steps []string) {
+		t.Chdir(t.TempDir())
+		w := &workshop{t: t}
+		for _, step := range steps {
+			step, want, sees := strings.Cut(step, ": ")
+			words := strings.Fields(strings.TrimPrefix(step, "> "))
+			for i, word := range words {
+				if text, err := strconv.Unquote(word); err == nil {
+					words[i] = text
 				}
 			}
-		})
-	}
+			if sees {
+				require.Equal(t, want, fmt.Sprintf("%q", w.see(words[0], words[1:])), step)
+			} else {
+				w.do(words[0], words[1:])
+			}
+		}
+	})
 }
 
 // do executes a step.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 func TestContext(t *testing.T) {
@@ -41,7 +43,7 @@ func TestContext(t *testing.T) {
 	require.NoError(t, os.MkdirAll(context, 0o700))
 	write := func(name, text string) string {
 		file := filepath.Join(context, name+".json")
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		crewtest.WriteFile(t, file, text, 0o600)
 		return file
 	}
 	file := write("hub", `{"url": "tls://a:1,tls://b:2", "user": "ada", "password": "secret", "inbox_prefix": "mine", "nsc": ""}`)
@@ -59,12 +61,11 @@ func TestContext(t *testing.T) {
 
 	// The files that the hub writes need no path, and a context of the name comes first.
 	t.Chdir(t.TempDir())
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := crewtest.ReadFile(t, file)
 	for _, name := range []string{"worker.json", "worker"} {
-		require.NoError(t, os.WriteFile(name, text, 0o600))
+		crewtest.WriteFile(t, name, text, 0o600)
 	}
-	require.NoError(t, os.WriteFile("hub", []byte(`{"url": "nats://planted"}`), 0o600))
+	crewtest.WriteFile(t, "hub", `{"url": "nats://planted"}`, 0o600)
 	for _, engine := range []string{"hub", file, "worker.json", "./worker.json", "worker"} {
 		t.Setenv("NATS_TOKEN", "not this")
 		url, o, err = dial(engine)

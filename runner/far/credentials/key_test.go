@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 func TestKeyFiles(t *testing.T) {
@@ -22,7 +24,7 @@ func TestKeyFiles(t *testing.T) {
 
 	write := func(text string) string {
 		name := filepath.Join(dir, "trust")
-		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		crewtest.WriteFile(t, name, text, 0o600)
 		return name
 	}
 	_, err = LoadKeys([]string{write("# mine\n\n" + key.Line() + " ada@laptop\r\n")})

@@ -1,11 +1,12 @@
 package credentials
 
 import (
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // A name belongs to one user until the user is revoked or expires, and the list outlives the hub.
@@ -28,16 +29,14 @@ func TestUsers(t *testing.T) {
 
 	u, err = OpenUsers(dir, "p", nil)
 	require.NoError(t, err)
-	text, err := os.ReadFile(u.file)
-	require.NoError(t, err)
-	require.NotContains(t, string(text), first)
+	require.NotContains(t, crewtest.ReadFile(t, u.file), first)
 	require.ErrorContains(t, u.Revoke("web2"), "the users are admin, web1, late")
 	require.ErrorContains(t, u.Revoke(Owner), "the owner cannot be revoked")
 	require.NoError(t, u.Revoke("web1"))
 	second, err := u.Invite(User{Name: "web1"})
 	require.NoError(t, err)
 	require.NotEqual(t, first, second)
-	require.NoError(t, os.WriteFile(u.file, []byte("["), 0o600))
+	crewtest.WriteFile(t, u.file, "[", 0o600)
 	_, err = OpenUsers(dir, "p", nil)
 	require.ErrorContains(t, err, "remove it, and invite all users again")
 }

@@ -102,7 +102,7 @@ type chaos struct {
 func newChaos(t *testing.T, round int) *chaos {
 	c := &chaos{t: t, dir: t.TempDir(), rand: crewtest.Rand(t, round)}
 	for name, text := range map[string]string{"task": chaosTask, "loop": chaosLoop} {
-		require.NoError(t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o666))
+		crewtest.WriteFile(t, filepath.Join(c.dir, name), text, 0o666)
 	}
 	if c.words = []string{"sh", c.dir + "/task", "{1}", c.dir}; round%2 == 1 {
 		c.words = []string{"--worker", "sh " + c.dir + "/loop " + c.dir}
@@ -274,10 +274,9 @@ func (c *chaos) account() {
 		fmt.Fprintf(&want, "this is the output of %d\n", i)
 	}
 	require.Equal(c.t, want.String(), c.sub.Stdout())
-	log, err := os.ReadFile(filepath.Join(c.dir, "log"))
-	require.NoError(c.t, err)
+	log := crewtest.ReadFile(c.t, filepath.Join(c.dir, "log"))
 	again, begun, ended, latest := 0, map[string]int{}, map[string]int{}, map[int]int{}
-	for l := range strings.Lines(string(log)) {
+	for l := range strings.Lines(log) {
 		f := strings.Fields(l)
 		switch f[0] {
 		case "overlap":

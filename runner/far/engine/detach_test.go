@@ -39,7 +39,7 @@ func TestCutResults(t *testing.T) {
 	record.Progress = &Progress{Tasks: 2}
 	dir := filepath.Join(t.TempDir(), "r")
 	write := func(name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		crewtest.WriteFile(t, filepath.Join(dir, name), text, 0o600)
 	}
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	text, err := json.Marshal(record)
@@ -51,9 +51,7 @@ func TestCutResults(t *testing.T) {
 		write(resultsFile, whole+rest)
 		require.NoError(t, d.open())
 		require.NoError(t, d.recover())
-		now, err := os.ReadFile(filepath.Join(dir, resultsFile))
-		require.NoError(t, err)
-		require.Equal(t, whole, string(now))
+		require.Equal(t, whole, crewtest.ReadFile(t, filepath.Join(dir, resultsFile)))
 	}
 	past := d.ended(1, 2)
 	require.Len(t, past, 1)

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
 	"crew/runner/front/wiring"
@@ -45,10 +44,4 @@ func steadyPort() string {
 			return port
 		}
 	}
-}
-
-func read(t *testing.T, name string) string {
-	text, err := os.ReadFile(name)
-	require.NoError(t, err)
-	return string(text)
 }

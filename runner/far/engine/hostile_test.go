@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strconv"
@@ -120,7 +119,7 @@ func (g *siege) invite(name string, how ...string) (file string) {
 	p := crew(g.t, append([]string{"engine", "invite", name, "--dir", g.dir + "/hub"}, how...)...)
 	p.Exits(0)
 	file = filepath.Join(g.dir, name+".json")
-	require.NoError(g.t, os.WriteFile(file, []byte(p.Stdout()), 0o600))
+	crewtest.WriteFile(g.t, file, p.Stdout(), 0o600)
 	return file
 }
 

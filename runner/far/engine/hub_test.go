@@ -197,7 +197,7 @@ func TestRights(t *testing.T) {
 	t.Setenv("CREW_WORKER", "w")
 	file := filepath.Join(t.TempDir(), "nats.conf")
 	text := strings.Replace(leastRights(), "users = [", "users = [\n{ user: owner, password: o }", 1)
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	crewtest.WriteFile(t, file, text, 0o600)
 	o, err := server.ProcessConfigFile(file)
 	require.NoError(t, err)
 	o.Host, o.Port, o.StoreDir, o.NoSystemAccount = "127.0.0.1", server.RANDOM_PORT, t.TempDir(), true
@@ -257,7 +257,7 @@ func TestHubRefusesDirectory(t *testing.T) {
 	require.NoError(t, os.Symlink("../victim", filepath.Join(dir, "lock")))
 	require.EqualError(t, open(), dir+" has files that are not from a hub: give a new or empty --dir")
 	require.NoError(t, os.Remove(dir+"/lock"))
-	require.NoError(t, os.WriteFile(dir+"/thesis.tex", nil, 0o600))
+	crewtest.WriteFile(t, dir+"/thesis.tex", "", 0o600)
 	require.EqualError(t, open(), dir+" has files that are not from a hub: give a new or empty --dir")
 	require.NoFileExists(t, dir+"/lock")
 	require.NoFileExists(t, dir+"/../victim")

@@ -25,7 +25,7 @@ func filesIn(t *testing.T, dir string) map[string]string {
 	files := map[string]string{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
-			files[strings.TrimPrefix(path, dir+"/")] = read(t, path)
+			files[strings.TrimPrefix(path, dir+"/")] = crewtest.ReadFile(t, path)
 		}
 		return err
 	}))

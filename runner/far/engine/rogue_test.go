@@ -3,7 +3,6 @@ package engine
 import (
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -143,7 +142,7 @@ func TestRogues(t *testing.T) {
 	require.NotContains(t, p.Stdout(), "nightly")
 	require.NotContains(t, p.Stdout(), stored)
 
-	require.NoError(t, os.WriteFile(filepath.Join(g.dir, "go"), nil, 0o600))
+	crewtest.WriteFile(t, filepath.Join(g.dir, "go"), "", 0o600)
 	run.Exits(0)
 	require.Equal(t, "secret\n"+long+"\n", run.Stdout())
 	require.Empty(t, run.Stderr())
@@ -155,7 +154,7 @@ func TestRogues(t *testing.T) {
 	mail.Send(syscall.SIGTERM)
 	mail.Wait()
 	require.NoFileExists(t, filepath.Join(g.dir, "evil"))
-	require.Equal(t, "\n\n\n\n\n", read(t, filepath.Join(g.dir, "starts")), "an attempt was ended")
+	require.Equal(t, "\n\n\n\n\n", crewtest.ReadFile(t, filepath.Join(g.dir, "starts")), "an attempt was ended")
 	for _, r := range []*rogue{submitter, thief} {
 		require.NoError(t, r.nc.Flush())
 		for len(r.msgs) > 0 {

@@ -40,7 +40,7 @@ func install(t *testing.T, home string) {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	dir := filepath.Join(home, ".cache/crew", fmt.Sprintf("%x", sha256.Sum256([]byte(read(t, self)))))
+	dir := filepath.Join(home, ".cache/crew", fmt.Sprintf("%x", sha256.Sum256([]byte(crewtest.ReadFile(t, self)))))
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	require.NoError(t, os.Symlink(self, filepath.Join(dir, "crew-engine")))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 	"crew/runner/front/cli"
 	"crew/runner/front/wiring"
@@ -39,8 +40,7 @@ type desk struct {
 //	submit WORDS            what a run with that command finds
 //	wait DURATION
 func TestStatus(t *testing.T) {
-	text, err := os.ReadFile("testdata/status.txt")
-	require.NoError(t, err)
+	text := crewtest.ReadFile(t, "testdata/status.txt")
 	inTime(t, func(t *testing.T, b *broker) {
 		d := &desk{broker: b, s: b.connect(nil)}
 		d.s.user = "ada"
@@ -53,7 +53,7 @@ func TestStatus(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, others.nc.Flush())
 		times, spaces := regexp.MustCompile(`\d{4}-\d\d-\d\d[ T][0-9:.]+(Z|[-+][0-9:]+)?`), regexp.MustCompile(` +`)
-		text := regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(string(text), "")
+		text := regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(text, "")
 		for _, step := range strings.Split("\n"+text, "\n> ")[1:] {
 			command, want, _ := strings.Cut(step, "\n")
 			got := strings.TrimSpace(spaces.ReplaceAllString(d.do(command), " "))

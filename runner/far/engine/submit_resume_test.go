@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 	"crew/runner/front/wiring"
 )
@@ -35,13 +36,12 @@ func TestIdentity(t *testing.T) {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "the tokens come from it")
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := crewtest.ReadFile(t, path)
 	for _, bad := range []string{
-		"", "\n", "x", strings.Replace(string(text), engineVersion, "crew-engine-1", 1), strings.Replace(string(text), ":1,", `:"1",`, 1),
-		string(text[:len(text)-3]), strings.Replace(string(text), id.Run, "a.b", 1),
+		"", "\n", "x", strings.Replace(text, engineVersion, "crew-engine-1", 1), strings.Replace(text, ":1,", `:"1",`, 1),
+		string(text[:len(text)-3]), strings.Replace(text, id.Run, "a.b", 1),
 	} {
-		require.NoError(t, os.WriteFile(path, []byte(bad), 0o600))
+		crewtest.WriteFile(t, path, bad, 0o600)
 		_, err := readIdentity(path)
 		require.ErrorContains(t, err, path, "%q", bad)
 	}

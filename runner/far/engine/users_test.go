@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -101,7 +100,7 @@ func TestOrdersOfTheOwnerAlone(t *testing.T) {
 	p := crew(t, "engine", "invite", "eve", "--submitter", "--dir", dir)
 	p.Exits(0)
 	file := filepath.Join(t.TempDir(), "eve.json")
-	require.NoError(t, os.WriteFile(file, []byte(p.Stdout()), 0o600))
+	crewtest.WriteFile(t, file, p.Stdout(), 0o600)
 	s, err := connect(file, nil)
 	require.NoError(t, err)
 	defer s.close()

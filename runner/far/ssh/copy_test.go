@@ -2,7 +2,6 @@ package ssh
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"net"
@@ -57,11 +56,8 @@ func (r remoteHost) checkCopiedOnce() {
 // checkCopied asserts that the program was copied completely, and that no parts are left.
 func (r remoteHost) checkCopied() {
 	r.t.Helper()
-	is, err := os.ReadFile(filepath.Join(r.dir, programName))
-	require.NoError(r.t, err)
-	want, err := os.ReadFile(r.program.file.Name())
-	require.NoError(r.t, err)
-	require.True(r.t, bytes.Equal(want, is))
+	is := crewtest.ReadFile(r.t, filepath.Join(r.dir, programName))
+	require.True(r.t, crewtest.ReadFile(r.t, r.program.file.Name()) == is)
 	left, err := os.ReadDir(r.dir)
 	require.NoError(r.t, err)
 	require.Len(r.t, left, 1)
@@ -184,7 +180,7 @@ func TestCopyOther(t *testing.T) {
 		"Linux " + machine: "linux-" + arch, "Darwin arm64": "darwin-arm64", "Darwin x86_64": "darwin-amd64", "FreeBSD amd64": "freebsd-amd64",
 	} {
 		other := filepath.Join(filepath.Dir(self), "crew-engine-"+name)
-		require.NoError(t, os.WriteFile(other, []byte(text+name), 0o700))
+		crewtest.WriteFile(t, other, text+name, 0o700)
 		t.Cleanup(func() { _ = os.Remove(other) })
 		crewtest.WriteFile(t, file, "#!/bin/sh\necho "+uname+"\n", 0o700)
 		for range 2 {

@@ -65,7 +65,7 @@ func newPair(t *testing.T, files Files) *pair {
 	t.Chdir(v.here)
 	for name, text := range map[string]string{"base": "base", "data/a": "A", "data/b": "A", "data/empty": "", "run": "#!/bin/sh\n"} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o777))
-		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+		crewtest.WriteFile(t, name, text, 0o644)
 	}
 	require.NoError(t, os.Chmod("run", 0o750))
 	var err error
@@ -105,9 +105,7 @@ func named(prefix string) func(*task.Task) []string {
 }
 
 func read(t *testing.T, name string) string {
-	text, err := os.ReadFile(name)
-	require.NoError(t, err)
-	return string(text)
+	return crewtest.ReadFile(t, name)
 }
 
 func TestFilesTravel(t *testing.T) {
@@ -123,7 +121,7 @@ func TestFilesTravel(t *testing.T) {
 		sent := v.s[0].Count()
 		require.NoError(t, v.run(2, "b", func() { require.Equal(t, sent, v.s[0].Count(), "the same content is a single blob") }))
 		require.NoError(t, os.MkdirAll(filepath.Join(v.there, "out"), 0o777))
-		require.NoError(t, os.WriteFile(filepath.Join(v.there, "out/a"), []byte("result"), 0o600))
+		crewtest.WriteFile(t, filepath.Join(v.there, "out/a"), "result", 0o600)
 	}))
 	require.Equal(t, "result", read(t, "out/a"))
 	info, err := os.Stat("out/a")
@@ -153,11 +151,11 @@ func TestFilesStay(t *testing.T) {
 	after, err := os.Stat(there)
 	require.NoError(t, err)
 	require.True(t, os.SameFile(before, after))
-	require.NoError(t, os.WriteFile("data/a", []byte("anew"), 0o644))
+	crewtest.WriteFile(t, "data/a", "anew", 0o644)
 	require.NoError(t, v.run(5, "empty", func() { require.Empty(t, read(t, filepath.Join(v.there, "data/empty"))) }))
 	require.NoError(t, v.run(3, "a", func() {}))
 	require.Equal(t, "anew", read(t, there))
-	require.NoError(t, os.WriteFile(there, []byte("spoilt"), 0o644))
+	crewtest.WriteFile(t, there, "spoilt", 0o644)
 	require.NoError(t, v.run(4, "a", func() {}))
 	require.Equal(t, "anew", read(t, there))
 }
@@ -186,13 +184,13 @@ func TestFilesHere(t *testing.T) {
 	v.p, v.cleanup = v.newWorker(""), true
 	before, err := os.Stat("data/a")
 	require.NoError(t, err)
-	require.NoError(t, v.run(1, "a", func() { require.NoError(t, os.WriteFile("data/out.a", []byte("result"), 0o600)) }))
+	require.NoError(t, v.run(1, "a", func() { crewtest.WriteFile(t, "data/out.a", "result", 0o600) }))
 	v.p.CleanUp("RUN")
 	after, err := os.Stat("data/a")
 	require.NoError(t, err)
 	require.True(t, os.SameFile(before, after))
 	require.FileExists(t, "base")
-	require.NoError(t, v.run(2, "a", func() { require.NoError(t, os.WriteFile("data/a", []byte("changed"), 0o600)) }))
+	require.NoError(t, v.run(2, "a", func() { crewtest.WriteFile(t, "data/a", "changed", 0o600) }))
 	require.Equal(t, "changed", read(t, "data/a"))
 }
 
@@ -206,9 +204,9 @@ func TestFilesRefused(t *testing.T) {
 	}]("testdata/refused.jsonl")
 	v := newPair(t, Files{Return: named("")})
 	require.NoError(t, os.Symlink(t.TempDir(), "out"))
-	require.NoError(t, os.WriteFile("out/x", nil, 0o666))
+	crewtest.WriteFile(t, "out/x", "", 0o666)
 	secret := filepath.Join(t.TempDir(), "secret")
-	require.NoError(t, os.WriteFile(secret, nil, 0o666))
+	crewtest.WriteFile(t, secret, "", 0o666)
 	for _, c := range rows {
 		if v.c.files.Transfer = nil; c.Sent {
 			v.c.files.Transfer = named("")
@@ -216,7 +214,7 @@ func TestFilesRefused(t *testing.T) {
 		err := v.run(2, c.Name, func() {
 			if c.Made != "" {
 				require.NoError(t, os.MkdirAll(filepath.Join(v.there, filepath.Dir(c.Made)), 0o777))
-				require.NoError(t, os.WriteFile(filepath.Join(v.there, c.Made), nil, 0o666))
+				crewtest.WriteFile(t, filepath.Join(v.there, c.Made), "", 0o666)
 			}
 			if c.LeadsOut != "" {
 				to := secret
@@ -255,7 +253,7 @@ func TestMadeTravels(t *testing.T) {
 	}
 	require.NoError(t, os.MkdirAll(filepath.Join(v.there, "own"), 0o777))
 	for _, name := range []string{"out/.crew-0000000a.a", "out/log-a", "own/a"} {
-		require.NoError(t, os.WriteFile(filepath.Join(v.there, name), []byte(name), 0o750))
+		crewtest.WriteFile(t, filepath.Join(v.there, name), name, 0o750)
 	}
 	back, err := v.p.Collect(trips[0], true)
 	require.NoError(t, err)

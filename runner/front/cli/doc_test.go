@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/man"
+	"crew/runner/crewtest"
 )
 
 // manSection returns the lines of a page between a heading, like .Sh OPTIONS, and the next heading of the same
@@ -189,9 +190,7 @@ func TestManPageHasTheWorkers(t *testing.T) {
 	section, _, _ := strings.Cut(manSection(t, "crew-workers(7)", ".Ss Six workers"), ".Sh ")
 	section = strings.NewReplacer(`\&`, "", `\e`, `\`).Replace(section)
 	for _, f := range files {
-		text, err := os.ReadFile(dir + "/" + f.Name())
-		require.NoError(t, err)
-		require.Contains(t, section, "\n.Bd -literal -offset indent\n"+string(text)+".Ed\n", f.Name())
+		require.Contains(t, section, "\n.Bd -literal -offset indent\n"+crewtest.ReadFile(t, dir+"/"+f.Name())+".Ed\n", f.Name())
 	}
 }
 

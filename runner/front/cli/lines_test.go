@@ -2,12 +2,13 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // TestLines reads testdata/lines.txt, which holds command lines and their meanings. A command line is in the form
@@ -20,10 +21,9 @@ import (
 //	hosts LIST     the machines of -S, and the files that name machines
 //	PATH VALUE     a field of the Options, or the result of a method
 func TestLines(t *testing.T) {
-	text, err := os.ReadFile("testdata/lines.txt")
-	require.NoError(t, err)
+	text := crewtest.ReadFile(t, "testdata/lines.txt")
 	var typed string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		want, indented := strings.CutPrefix(line, "\t")
 		if !indented {

@@ -1,21 +1,20 @@
 package cli
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // TestPeerOptions checks that each option of xargs and parallel is accepted, or that the error says what to do
 // instead.
 func TestPeerOptions(t *testing.T) {
 	for _, program := range []string{"xargs", "parallel"} {
-		list, err := os.ReadFile("testdata/options_" + program + ".txt")
-		require.NoError(t, err)
-		for line := range strings.Lines(string(list)) {
+		for line := range strings.Lines(crewtest.ReadFile(t, "testdata/options_"+program+".txt")) {
 			spelled := strings.TrimSpace(line)
 			if strings.HasPrefix(spelled, "#") {
 				continue

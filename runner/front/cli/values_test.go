@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 	"crew/sched"
 )
@@ -17,9 +17,7 @@ import (
 // TestMoments reads testdata/moments.txt. Its columns are a zone, the time there, a value, and the meaning of that
 // value for --deadline and for --at. When clocks are set forward or back, a task may start late but not early.
 func TestMoments(t *testing.T) {
-	text, err := os.ReadFile("testdata/moments.txt")
-	require.NoError(t, err)
-	for row := range strings.Lines(string(text)) {
+	for row := range strings.Lines(crewtest.ReadFile(t, "testdata/moments.txt")) {
 		column := strings.Split(strings.TrimSuffix(row, "\n"), " | ")
 		zone, err := time.LoadLocation(column[0])
 		if err != nil {

@@ -39,7 +39,7 @@ func TestCompletion(t *testing.T) {
 			for name, text := range map[string]string{"script": o.Print, "here/file-of-mine": "", "here/dir-of-mine/file": "", ".ssh/config": "Host host-of-mine\n"} {
 				name = filepath.Join(dir, name)
 				require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
-				require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+				crewtest.WriteFile(t, name, text, 0o600)
 			}
 			driver, err := filepath.Abs("testdata/complete." + shell)
 			require.NoError(t, err)

@@ -1,7 +1,6 @@
 package wiring
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/front/cli"
 )
 
@@ -32,7 +32,7 @@ func TestExamples(t *testing.T) {
 	for _, text := range examples(t) {
 		dir := t.TempDir()
 		for _, m := range regexp.MustCompile(`(?m)< ([\w.-]+)`).FindAllStringSubmatch(text, -1) {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, m[1]), nil, 0o666))
+			crewtest.WriteFile(t, filepath.Join(dir, m[1]), "", 0o666)
 		}
 		// The shell finds no program, and prints the words of crew's command lines.
 		cmd := exec.Command(bash, "-c", `crew() { printf '%s\0' "$@" END >&3; }; PATH=; exec 3>&1 >&2 2>/dev/null; `+text)

@@ -7,7 +7,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -107,9 +106,7 @@ func manText(t *testing.T, pattern string) string {
 	require.NoError(t, err)
 	var all strings.Builder
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		all.Write(text)
+		all.WriteString(crewtest.ReadFile(t, file))
 	}
 	return all.String()
 }

@@ -236,7 +236,7 @@ func (s *scene) read(name string) string {
 func (s *scene) write(name, text string) {
 	name = filepath.Join(s.dir, name)
 	require.NoError(s.t, os.MkdirAll(filepath.Dir(name), 0o777))
-	require.NoError(s.t, os.WriteFile(name, []byte(text), 0o666))
+	crewtest.WriteFile(s.t, name, text, 0o666)
 }
 
 // has reports whether an option is among the arguments of crew.

@@ -3,7 +3,6 @@ package wiring
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,7 +33,7 @@ func TestPlan(t *testing.T) {
 	crewtest.Examples(t, "testdata/plans.jsonl", func(t *testing.T, row row) {
 		file := filepath.Join(t.TempDir(), "jobs")
 		fill := func(text string) string { return strings.ReplaceAll(text, "$FILE", file) }
-		require.NoError(t, os.WriteFile(file, []byte(row.File), 0o600))
+		crewtest.WriteFile(t, file, row.File, 0o600)
 		env := func(name string) string {
 			_, value, _ := strings.Cut(row.Env, name+"=")
 			return value

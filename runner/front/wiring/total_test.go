@@ -21,7 +21,7 @@ func TestTotal(t *testing.T) {
 	}
 	crewtest.Examples(t, "testdata/totals.jsonl", func(t *testing.T, row row) {
 		name := filepath.Join(t.TempDir(), "in")
-		require.NoError(t, os.WriteFile(name, []byte("a\nb\nc\nd\ne\n"), 0o666))
+		crewtest.WriteFile(t, name, "a\nb\nc\nd\ne\n", 0o666)
 		stdin, err := os.Open(name)
 		require.NoError(t, err)
 		defer stdin.Close()

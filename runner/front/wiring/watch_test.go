@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // TestWatch checks that a change is reported once the file stays the same, and a removal once it stays removed. Each
@@ -17,7 +19,7 @@ import (
 // file is gone.
 func TestWatch(t *testing.T) {
 	name, text := filepath.Join(t.TempDir(), "file"), "x"
-	require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
+	crewtest.WriteFile(t, name, text, 0o666)
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan string, 10)
 		stop := watchFiles([]string{name}, time.Second, func(err error) {
@@ -31,7 +33,7 @@ func TestWatch(t *testing.T) {
 			switch do {
 			case "grow":
 				text += "x"
-				require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
+				crewtest.WriteFile(t, name, text, 0o666)
 			case "remove":
 				require.NoError(t, os.Remove(name))
 			}

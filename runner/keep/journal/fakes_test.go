@@ -3,12 +3,12 @@ package journal
 import (
 	"bytes"
 	"io"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 )
 
@@ -33,9 +33,7 @@ func (s *shower) Close(task.Stats) error { return s.err }
 
 func read(t testing.TB, dir string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, journalName))
-	require.NoError(t, err)
-	return string(b)
+	return crewtest.ReadFile(t, filepath.Join(dir, journalName))
 }
 
 // known returns the known earlier attempts of a task.

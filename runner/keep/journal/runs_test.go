@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // TestStories runs the rows of testdata/runs.txt and queues.txt. Each is a story of runs: steps of
@@ -19,21 +21,18 @@ import (
 func TestStories(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"runs.txt", "queues.txt"} {
-		stories, err := os.ReadFile(filepath.Join("testdata", file))
-		require.NoError(t, err)
-		for story := range strings.SplitSeq(strings.TrimSpace(string(stories)), "\n\n") {
-			title, steps, _ := strings.Cut(story, "\n")
+		crewtest.Stories(t, filepath.Join("testdata", file), func(t *testing.T, steps []string) {
 			for _, slack := range []int64{1 << 20, -1 << 40} {
-				t.Run(fmt.Sprint(title, " ", slack), func(t *testing.T) {
+				t.Run(fmt.Sprint(slack), func(t *testing.T) {
 					t.Parallel()
 					w := newWorld(t, file == "queues.txt")
 					w.cfg.Slack = slack
-					for step := range strings.Lines(steps) {
-						w.tell(strings.TrimSpace(step))
+					for _, step := range steps {
+						w.tell(step)
 					}
 				})
 			}
-		}
+		})
 	}
 }
 
@@ -60,7 +59,7 @@ func (w *world) tell(line string) {
 	case strings.HasPrefix(line, "edit "): // another program changes the journal
 		old, text, _ := strings.Cut(line[len("edit "):], " => ")
 		edited := strings.Replace(read(w.t, w.cfg.Dir), old, text, 1)
-		require.NoError(w.t, os.WriteFile(filepath.Join(w.cfg.Dir, journalName), []byte(edited), 0o644))
+		crewtest.WriteFile(w.t, filepath.Join(w.cfg.Dir, journalName), edited, 0o644)
 	case line == "publish": // another program changes the directory
 		require.NoError(w.t, filepath.WalkDir(w.cfg.Dir, func(path string, _ os.DirEntry, _ error) error { return os.Chmod(path, 0o755) }))
 	case strings.HasPrefix(line, "command "):

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"crew/runner/crewtest"
 )
 
 const other = 12345
@@ -53,7 +55,7 @@ func write(path string) error {
 func TestLinkOfAnotherUser(t *testing.T) {
 	dir, mine := sharedDir(t), t.TempDir()
 	victim := filepath.Join(mine, "victim")
-	require.NoError(t, os.WriteFile(victim, []byte("old"), 0o600))
+	crewtest.WriteFile(t, victim, "old", 0o600)
 	file, whole := filepath.Join(dir, "file"), filepath.Join(dir, "whole")
 	require.NoError(t, os.Symlink(victim, file))
 	require.NoError(t, os.Symlink(mine, whole))
@@ -64,9 +66,7 @@ func TestLinkOfAnotherUser(t *testing.T) {
 		_, err := Open(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 		untrusted(t, err, " is a symbolic link of another user (12345), in a directory where others may write: give another path")
 	}
-	text, err := os.ReadFile(victim)
-	require.NoError(t, err)
-	require.Equal(t, "old", string(text))
+	require.Equal(t, "old", crewtest.ReadFile(t, victim))
 	require.NoFileExists(t, filepath.Join(mine, "new"))
 }
 
@@ -92,9 +92,7 @@ func TestLinksThatAreFollowed(t *testing.T) {
 		"../first/d": "d", "./e": "e", "../real/../second/./f": "f", "g": "g",
 	} {
 		require.NoError(t, write(path), path)
-		text, err := os.ReadFile(filepath.Join(mine, "real", name))
-		require.NoError(t, err, path)
-		require.Equal(t, "new", string(text), path)
+		require.Equal(t, "new", crewtest.ReadFile(t, filepath.Join(mine, "real", name)), path)
 		real, err := Resolve(path)
 		require.NoError(t, err)
 		got, err := os.Stat(real)
@@ -154,7 +152,7 @@ func TestMakeDir(t *testing.T) {
 	require.NoError(t, MakeDir(link))
 
 	file := filepath.Join(base, "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	crewtest.WriteFile(t, file, "", 0o600)
 	require.ErrorIs(t, MakeDir(file), unix.ENOTDIR)
 	chownToOther(t, dir)
 	untrusted(t, MakeDir(dir), dir+" belongs to another user (12345): give a directory of your own")
@@ -176,11 +174,11 @@ func TestOpenOwn(t *testing.T) {
 		return st.Size()
 	}
 	require.NoError(t, open())
-	require.NoError(t, os.WriteFile(path, []byte("text"), 0))
+	crewtest.WriteFile(t, path, "text", 0)
 	require.NoError(t, open())
 	require.Zero(t, size())
 
-	require.NoError(t, os.WriteFile(path, []byte("text"), 0))
+	crewtest.WriteFile(t, path, "text", 0)
 	require.NoError(t, os.Chmod(path, 0o620))
 	untrusted(t, open(), "others may write to "+path)
 	require.NotZero(t, size(), "it is as it was")
@@ -193,7 +191,7 @@ func TestOpenOwn(t *testing.T) {
 	untrusted(t, open(), path+" is not a regular file")
 	require.NoError(t, os.Remove(path))
 
-	require.NoError(t, os.WriteFile(path, []byte("text"), 0o600))
+	crewtest.WriteFile(t, path, "text", 0o600)
 	chownToOther(t, path)
 	untrusted(t, open(), path+" belongs to another user (12345)")
 	require.NotZero(t, size())

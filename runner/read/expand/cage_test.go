@@ -162,7 +162,7 @@ func (c *cage) run(t testing.TB, argv []string, out io.Writer) (left map[string]
 		user = "nobody"
 	}
 	for _, name := range []string{"a", "b"} { // for patterns to match
-		require.NoError(t, os.WriteFile(filepath.Join(c.dir, name), []byte("p a\n"), 0o644))
+		crewtest.WriteFile(t, filepath.Join(c.dir, name), "p a\n", 0o644)
 	}
 	cmd := exec.Command("/bin/sh", append([]string{"-c", limits, "sh", user, path}, argv[1:]...)...)
 	cmd.Dir = c.dir
@@ -267,11 +267,10 @@ type attack struct {
 // those under a heading that says why they may execute one.
 func readAttacks(t testing.TB) (inside []attack) {
 	t.Helper()
-	text, err := os.ReadFile(cmp.Or(os.Getenv("ATTACK"), "testdata/attacks.txt"))
-	require.NoError(t, err)
+	text := crewtest.ReadFile(t, cmp.Or(os.Getenv("ATTACK"), "testdata/attacks.txt"))
 	seen := map[string]bool{}
 	kind, what := "", ""
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if heading, ok := strings.CutPrefix(line, "## "); ok {
 			kind, what, _ = strings.Cut(heading, ": ")

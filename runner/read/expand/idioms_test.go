@@ -2,7 +2,6 @@ package expand
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,10 +22,9 @@ type idiom struct {
 // readIdioms reads testdata/idioms.txt, which describes its own format.
 func readIdioms(t testing.TB) []idiom {
 	t.Helper()
-	text, err := os.ReadFile("testdata/idioms.txt")
-	require.NoError(t, err)
+	text := crewtest.ReadFile(t, "testdata/idioms.txt")
 	var list []idiom
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		head, rest, ok := strings.Cut(line, "\t")
 		switch {

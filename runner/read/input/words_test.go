@@ -3,7 +3,6 @@ package input
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -71,7 +70,7 @@ func (e example) config(t testing.TB, rd io.Reader, dir string) Config {
 			return text
 		}
 		path := filepath.Join(dir, fmt.Sprint(len(in.Files), len(in.Groups)))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		crewtest.WriteFile(t, path, text, 0o600)
 		return path
 	}
 	for _, text := range e.Files {

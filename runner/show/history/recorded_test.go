@@ -3,7 +3,6 @@ package history
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -39,27 +38,21 @@ func TestRecorded(t *testing.T) {
 // TestFolds checks the stories of testdata/folds.txt: lines of runs and, after >, what the report then
 // says.
 func TestFolds(t *testing.T) {
-	stories, err := os.ReadFile("testdata/folds.txt")
-	require.NoError(t, err)
-	for story := range strings.SplitSeq(strings.TrimSpace(string(stories)), "\n\n") {
-		title, lines, _ := strings.Cut(story, "\n")
-		t.Run(title, func(t *testing.T) {
-			f := NewFold()
-			for text := range strings.Lines(lines) {
-				text = strings.TrimSpace(text)
-				check, is := strings.CutPrefix(text, "> ")
-				if source, of := strings.CutPrefix(text, "source "); of {
-					f.Source(source)
-					continue
-				} else if !is {
-					f.Add(lineOf(t, text))
-					continue
-				}
-				path, want, _ := strings.Cut(check, ": ")
-				require.Equal(t, want, reported(t, f.Report(), path), path)
+	crewtest.Stories(t, "testdata/folds.txt", func(t *testing.T, lines []string) {
+		f := NewFold()
+		for _, text := range lines {
+			check, is := strings.CutPrefix(text, "> ")
+			if source, of := strings.CutPrefix(text, "source "); of {
+				f.Source(source)
+				continue
+			} else if !is {
+				f.Add(lineOf(t, text))
+				continue
 			}
-		})
-	}
+			path, want, _ := strings.Cut(check, ": ")
+			require.Equal(t, want, reported(t, f.Report(), path), path)
+		}
+	})
 }
 
 // lineOf parses a line: its name, its time or its start and end in seconds, task, attempt @ worker, and

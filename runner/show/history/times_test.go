@@ -2,7 +2,6 @@ package history
 
 import (
 	"maps"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -28,7 +27,7 @@ func TestTimes(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "source")
 		var times Times
 		for i, text := range c.Sources {
-			require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
+			crewtest.WriteFile(t, path, text, 0o666)
 			if err := times.Add(path); c.Error != "" && i == len(c.Sources)-1 {
 				require.ErrorContains(t, err, c.Error)
 			} else {

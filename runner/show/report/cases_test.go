@@ -55,7 +55,7 @@ func TestCases(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "src", "a b"), 0o777))
 	for _, name := range []string{"src/a.go", "src/a b/c,d.go"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o666))
+		crewtest.WriteFile(t, filepath.Join(dir, name), "", 0o666)
 	}
 	crewtest.Examples(t, "testdata/cases.txt", func(t *testing.T, e example) {
 		text := strings.ReplaceAll(write(t, "job {}", e.event(dir)), dir, "DIR")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 	"crew/runner/exec/spool"
 )
@@ -32,7 +33,7 @@ func runCI(cfg CIConfig, events ...task.Event) (said string, notices []string) {
 
 func TestSummary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "summary.md")
-	require.NoError(t, os.WriteFile(path, []byte("before\n"), 0o666))
+	crewtest.WriteFile(t, path, "before\n", 0o666)
 	bad := task.Result{Outcome: task.Exit, Code: 1, Stderr: spool.Text("</pre>**<b>**\n")}
 	events := []task.Event{
 		ended("1", task.Result{Outcome: task.OK}), ended("2", bad), ended("3", bad, task.Result{Outcome: task.OK}),
@@ -40,8 +41,7 @@ func TestSummary(t *testing.T) {
 	}
 	_, notices := runCI(CIConfig{Summary: path, Command: "bin/job <{}>"}, events...)
 	require.Empty(t, notices)
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := crewtest.ReadFile(t, path)
 	require.Equal(t, `before
 ### crew: 1 of 4 tasks failed in 0s
 
@@ -73,7 +73,7 @@ task 2: 100ms: bin/job 2
 task 4: 100ms: bin/job 4
 </pre>
 
-`, string(text))
+`, text)
 
 	// The output is bounded, and a summary that is too large for GitHub is left out.
 	long := task.Result{Outcome: task.Exit, Code: 1, Stderr: spool.Text(strings.Repeat("<"+strings.Repeat("é", 4000)+"\n", 100))}
@@ -86,10 +86,9 @@ task 4: 100ms: bin/job 4
 	require.NoError(t, os.Remove(path))
 	_, notices = runCI(CIConfig{Summary: path, Command: strings.Repeat("<", 5000)}, events...)
 	require.Empty(t, notices)
-	text, err = os.ReadFile(path)
-	require.NoError(t, err)
+	text = crewtest.ReadFile(t, path)
 	require.Less(t, len(text), 64<<10)
-	require.Contains(t, string(text), "\n… and 990 more\n")
+	require.Contains(t, text, "\n… and 990 more\n")
 	require.NoError(t, os.Truncate(path, maxSummary-100))
 	_, notices = runCI(CIConfig{Summary: path}, events...)
 	require.Equal(t, []string{"write the summary for CI: " + path + " is full: GitHub shows no more than 1 MiB"}, notices)

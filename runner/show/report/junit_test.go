@@ -17,6 +17,7 @@ import (
 	"golang.org/x/text/runes"
 	"golang.org/x/text/transform"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 	"crew/runner/exec/spool"
 )
@@ -57,9 +58,7 @@ func write(t *testing.T, suite string, events ...task.Event) string {
 		out, err := exec.Command(xmllint, "--noout", "--schema", "../../../testdata/junit.xsd", path).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return string(text)
+	return crewtest.ReadFile(t, path)
 }
 
 // TestJUnitHostile checks that the report is valid XML whatever tasks write, and keeps every character
@@ -115,7 +114,7 @@ func (unreadable) WriteTo(io.Writer) (int64, error) { return 0, errors.New("disk
 func TestJUnitKeepsTheOldFile(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "old.xml"), filepath.Join(dir, "link.xml")
-	require.NoError(t, os.WriteFile(path, []byte("old"), 0o666))
+	crewtest.WriteFile(t, path, "old", 0o666)
 	require.NoError(t, os.Symlink(path, link))
 	for _, broken := range []bool{true, false} {
 		j, err := OpenJUnit(link, "")
@@ -126,9 +125,7 @@ func TestJUnitKeepsTheOldFile(t *testing.T) {
 		}
 		require.NoError(t, j.Close(task.Stats{}))
 		j.Drop()
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.Equal(t, broken, string(text) == "old")
+		require.Equal(t, broken, crewtest.ReadFile(t, path) == "old")
 		names, err := os.ReadDir(dir)
 		require.NoError(t, err)
 		require.Len(t, names, 2)

@@ -1,7 +1,6 @@
 package sink
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -9,12 +8,6 @@ import (
 
 	"crew/runner/show/history"
 )
-
-func contents(t *testing.T, path string) string {
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return string(b)
-}
 
 func FuzzJoblogCommand(f *testing.F) {
 	for _, s := range []string{"", "a\tb", `\t`, "\\\n\r", "plain", `\x1b`, "\x1b[2J\a\x7f", "\u009b é\x9b\xff", `\`, `\x`, `\x1`} {

@@ -70,7 +70,7 @@ func TestRerun(t *testing.T) {
 		require.NoError(t, err)
 		if strings.Contains(c.Again, "FILE") {
 			require.Len(t, left, 1)
-			require.Equal(t, string(c.File), contents(t, left[0]))
+			require.Equal(t, string(c.File), crewtest.ReadFile(t, left[0]))
 			info, err := os.Stat(left[0])
 			require.NoError(t, err)
 			require.Equal(t, os.FileMode(0o600), info.Mode())

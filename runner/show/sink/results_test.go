@@ -23,7 +23,7 @@ func tree(t *testing.T, dir string) map[string]string {
 		name, _ := filepath.Rel(dir, path)
 		files[name] = ""
 		if filepath.Base(path) != "result.json" {
-			files[name] = contents(t, path)
+			files[name] = crewtest.ReadFile(t, path)
 		}
 		return nil
 	}))

@@ -220,7 +220,7 @@ func TestJoblog(t *testing.T) {
 	}) {
 		path, header := filepath.Join(t.TempDir(), "log"), strings.NewReplacer("HEADER\n", joblogHeader)
 		if c.Was != nil {
-			require.NoError(t, os.WriteFile(path, []byte(header.Replace(*c.Was)), 0o666))
+			crewtest.WriteFile(t, path, header.Replace(*c.Was), 0o666)
 		}
 		j, err := OpenJoblog(path, c.Mode, func(yield func(time.Time) bool) {
 			for _, ms := range c.Noted {
@@ -229,7 +229,7 @@ func TestJoblog(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.NoError(t, j.Consume(eventsOf(t, c.Events)))
-		require.Equal(t, header.Replace(c.Log), contents(t, path), c.It)
+		require.Equal(t, header.Replace(c.Log), crewtest.ReadFile(t, path), c.It)
 		require.NoError(t, j.Close(task.Stats{}))
 	})
 }

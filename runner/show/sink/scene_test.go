@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 )
 
@@ -41,28 +42,23 @@ type scene struct {
 // it then shows.
 func TestScenes(t *testing.T) {
 	t.Setenv("FORCE_COLOR", "")
-	stories, err := os.ReadFile("testdata/scenes.txt")
-	require.NoError(t, err)
-	for story := range strings.SplitSeq(strings.TrimSpace(string(stories)), "\n\n") {
-		title, steps, _ := strings.Cut(story, "\n")
-		t.Run(title, func(t *testing.T) {
-			c := &scene{t: t, now: dawn}
-			c.s = c.page.screen()
-			c.cfg.Now = func() time.Time { return c.now }
-			for step := range strings.Lines(steps) {
-				op, args, _ := strings.Cut(strings.TrimSpace(step), " ")
-				if where, want, is := strings.Cut(args, " "); is && op == ">" {
-					want, err := strconv.Unquote(want)
-					require.NoError(t, err, step)
-					require.Equal(t, want, c.shows(where), step)
-				} else if text, err := strconv.Unquote(args); err == nil {
-					c.print(op, text)
-				} else {
-					c.do(op, args)
-				}
+	crewtest.Stories(t, "testdata/scenes.txt", func(t *testing.T, steps []string) {
+		c := &scene{t: t, now: dawn}
+		c.s = c.page.screen()
+		c.cfg.Now = func() time.Time { return c.now }
+		for _, step := range steps {
+			op, args, _ := strings.Cut(step, " ")
+			if where, want, is := strings.Cut(args, " "); is && op == ">" {
+				want, err := strconv.Unquote(want)
+				require.NoError(t, err, step)
+				require.Equal(t, want, c.shows(where), step)
+			} else if text, err := strconv.Unquote(args); err == nil {
+				c.print(op, text)
+			} else {
+				c.do(op, args)
 			}
-		})
-	}
+		}
+	})
 }
 
 // print prints a text of a task, or of crew itself.
@@ -171,9 +167,7 @@ func (c *scene) consume(events ...task.Event) {
 func (c *scene) shows(where string) string {
 	switch where {
 	case "file":
-		text, err := os.ReadFile(c.file.Name())
-		require.NoError(c.t, err)
-		return string(text)
+		return crewtest.ReadFile(c.t, c.file.Name())
 	case "terminal":
 		written := c.tty.all()
 		lines := strings.Join(screenOf(c.t, written, Columns(c.tty.File)), "|")

@@ -95,7 +95,7 @@ func TestTokenFile(t *testing.T) {
 	}
 	require.NoError(t, os.Chmod(file, 0o600))
 	for _, text := range []string{"", "abcd", "../../../../../etc/passwd"} {
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		crewtest.WriteFile(t, file, text, 0o600)
 		refused(file+" has no token", file)
 	}
 	link, fifo := file+"-link", file+"-fifo"

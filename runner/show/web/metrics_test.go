@@ -1,13 +1,13 @@
 package web
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 	"crew/runner/steer/control"
 )
@@ -23,8 +23,7 @@ func TestExposition(t *testing.T) {
 		State: "paused", Rate: 1e-9, Retried: 1e15, Lost: 6, Outcomes: map[string]int64{"ok": 3, "exit": 1}, Progress: control.Progress{Running: 4, Waiting: 5},
 	}
 	status.Slots = make([]task.Slot, 2)
-	want, err := os.ReadFile("testdata/metrics.txt")
-	require.NoError(t, err)
+	want := crewtest.ReadFile(t, "testdata/metrics.txt")
 	var got strings.Builder
 	require.NoError(t, exposition.Execute(&got, []*metrics{
 		{Hello: control.Hello{PID: 1}},
@@ -32,5 +31,5 @@ func TestExposition(t *testing.T) {
 		{Hello: control.Hello{PID: 3, Name: "x"}},
 		{Hello: control.Hello{PID: 4, Name: "a \"b\\c\n\xff"}},
 	}))
-	require.Equal(t, string(want), got.String())
+	require.Equal(t, want, got.String())
 }

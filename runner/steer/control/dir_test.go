@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 )
 
@@ -136,7 +137,7 @@ func TestStaleSockets(t *testing.T) {
 	dead, reused := filepath.Join(dir, "4194305"+suffix), filepath.Join(dir, "1"+suffix)
 	mine := []string{filepath.Join(dir, "notes.txt"), filepath.Join(dir, "x"+suffix)}
 	for _, path := range mine {
-		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		crewtest.WriteFile(t, path, "", 0o600)
 		require.NoError(t, os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour)))
 	}
 	left := func(more ...string) {

@@ -11,6 +11,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 	"crew/runner/steer/control"
 )
@@ -123,10 +124,9 @@ func odd(name string, v *view) {
 // them.
 func TestPictures(t *testing.T) {
 	const file = "testdata/pictures.txt"
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := crewtest.ReadFile(t, file)
 	var all strings.Builder
-	for _, part := range strings.Split(string(text), "== ")[1:] {
+	for _, part := range strings.Split(text, "== ")[1:] {
 		title, want, _ := strings.Cut(part, "\n")
 		words := append(strings.Fields(title), "")
 		tasks, err := strconv.Atoi(words[0])
@@ -146,7 +146,7 @@ func TestPictures(t *testing.T) {
 		fmt.Fprintf(&all, "== %s\n%s", title, got)
 	}
 	if os.Getenv("CREW_UPDATE") != "" {
-		require.NoError(t, os.WriteFile(file, []byte(all.String()), 0o600))
+		crewtest.WriteFile(t, file, all.String(), 0o600)
 	}
 }
 
