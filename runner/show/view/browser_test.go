@@ -130,14 +130,15 @@ func (b *browser) next() *message {
 	return m
 }
 
-// eval returns the value of an expression of JavaScript, which may be a promise.
+// eval returns the value of statements of JavaScript, which may be a promise. In them, $ finds an element
+// and text returns the text of one.
 func (b *browser) eval(expression string) any {
 	b.t.Helper()
 	var got struct {
 		Result           struct{ Value any }
 		ExceptionDetails json.RawMessage
 	}
-	b.call("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true}, &got)
+	b.call("Runtime.evaluate", map[string]any{"expression": `{ const $ = s => document.querySelector(s), text = s => $(s).textContent; ` + expression + ` }`, "awaitPromise": true, "returnByValue": true}, &got)
 	require.Empty(b.t, string(got.ExceptionDetails), expression)
 	return got.Result.Value
 }
