@@ -5,13 +5,13 @@ import "slices"
 // Claim is the need of an item that takes more than a place. Items may share a Claim; it must not
 // change.
 type Claim struct {
-	Places int // on one host, at most all places of the largest; less than 1 counts as 1
+	Places int // on one host; no more than the largest host has; less than 1 counts as 1
 	Units  []Units
 }
 
-// Units are N units of a limit. Cap is the index of the limit: in Limits.Caps or, from
-// len(Limits.Caps) on, in Slot.Stock.
-type Units struct{ Cap, N int } // N is from 1 to all units; for a limit of hosts, it may exceed them
+// Units are N units of a limit. Limit is its index in Limits.Caps or, for limits of hosts,
+// len(Limits.Caps) plus its index in Slot.Stock.
+type Units struct{ Limit, N int } // N is from 1 to all units; for a limit of hosts, it may exceed them
 
 // patience is how many items, for each place in the slots, may overtake a waiting item before its
 // claim is reserved.
@@ -75,7 +75,7 @@ func (c *claims) counter(limit int, at *host) *counter {
 
 // usesHostUnits reports whether a claim includes units of hosts.
 func (c *claims) usesHostUnits(of *Claim) bool {
-	return slices.ContainsFunc(of.Units, func(u Units) bool { return u.Cap >= len(c.caps) })
+	return slices.ContainsFunc(of.Units, func(u Units) bool { return u.Limit >= len(c.caps) })
 }
 
 // needsHost reports whether an item with this claim must find everything on one host.
@@ -86,12 +86,12 @@ func (c *Claim) wide() bool { return c != nil && c.Places > 1 }
 
 // has reports whether c claims units of a limit or, for the constant places, several places.
 func (c *Claim) has(limit int) bool {
-	return limit == places && c.wide() || slices.ContainsFunc(c.Units, func(u Units) bool { return u.Cap == limit })
+	return limit == places && c.wide() || slices.ContainsFunc(c.Units, func(u Units) bool { return u.Limit == limit })
 }
 
 // shares reports whether both claims include units of the same limit.
 func (c *Claim) shares(other *Claim) bool {
-	return other != nil && slices.ContainsFunc(c.Units, func(u Units) bool { return other.has(u.Cap) })
+	return other != nil && slices.ContainsFunc(c.Units, func(u Units) bool { return other.has(u.Limit) })
 }
 
 // line returns the line of a claim, or nil.
@@ -120,15 +120,15 @@ func (c *claims) reserved(limit int, at *host, l *line) bool {
 // hosts are looked up on host at.
 func (c *claims) enough(of *Claim, l *line, at *host) bool {
 	return !slices.ContainsFunc(of.Units, func(u Units) bool {
-		n := c.counter(u.Cap, at)
-		return n == nil || n.taken+u.N > n.all || c.reserved(u.Cap, at, l)
+		n := c.counter(u.Limit, at)
+		return n == nil || n.taken+u.N > n.all || c.reserved(u.Limit, at, l)
 	})
 }
 
 // hostHas reports whether a host has the claimed units, free or taken.
 func (c *claims) hostHas(of *Claim, at *host) bool {
 	return !slices.ContainsFunc(of.Units, func(u Units) bool {
-		n := c.counter(u.Cap, at)
+		n := c.counter(u.Limit, at)
 		return n == nil || u.N > n.all
 	})
 }
@@ -137,7 +137,7 @@ func (c *claims) hostHas(of *Claim, at *host) bool {
 // on host at.
 func (c *claims) addTaken(of *Claim, by int, at *host) {
 	for _, u := range of.Units {
-		c.counter(u.Cap, at).taken += by * u.N
+		c.counter(u.Limit, at).taken += by * u.N
 	}
 }
 
@@ -209,10 +209,10 @@ func (d *Dispatcher) Width(c *Claim) (n int) {
 	return n
 }
 
-// reserve sorts the lines by their first items, finds the overdue ones, and chooses the host where
-// the claim of each is reserved: the first host that is big enough and has no part of the claim
-// reserved for another line. No places are reserved while a granted item holds units that the line
-// claims, too, since that item might then find no slot.
+// reserve sorts the lines by their first items, and finds the overdue ones whose claim some host has.
+// It chooses the host where the claim of each is reserved: the first one that is big enough, and has
+// neither places nor units of the claim reserved for a line before. No places are reserved while a
+// granted item holds units that the line claims, too, since that item might then find no slot.
 func (d *Dispatcher) reserve() {
 	d.overdue = d.overdue[:0]
 	slices.SortFunc(d.lines, func(a, b *line) int { return a.queue.first().compare(b.queue.first()) })
@@ -225,7 +225,7 @@ func (d *Dispatcher) reserve() {
 		holds := l.claim.wide() && slices.ContainsFunc(d.granted.items[d.granted.head:], func(e *entry) bool { return l.claim.shares(e.Claim) })
 		i := slices.IndexFunc(d.slots.hosts, func(r *host) bool {
 			return !holds && r.all >= width && d.hostHas(l.claim, r) && !d.reserved(places, r, l) &&
-				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.reserved(u.Cap, r, l) })
+				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.reserved(u.Limit, r, l) })
 		})
 		if i >= 0 {
 			l.reservedOn = d.slots.hosts[i]
@@ -233,7 +233,7 @@ func (d *Dispatcher) reserve() {
 	}
 }
 
-// unparkEntry takes an item out of its line or gate.
+// unparkEntry takes a parked or granted item out of its queue.
 func (d *Dispatcher) unparkEntry(e *entry) Item {
 	l := e.queue.line
 	if l != nil && e == l.queue.first() {
@@ -251,7 +251,7 @@ func (d *Dispatcher) unparkEntry(e *entry) Item {
 func (d *Dispatcher) startPlaced(l *line, at *host) (it Item, in int) {
 	left, s := d.Width(l.claim), &placement{host: at}
 	for _, id := range at.ids {
-		for x := d.slots.byID[id]; left > 0 && x.held < x.Cap; left-- {
+		for x := d.slots.byID[id]; left > 0 && x.held < x.Places; left-- {
 			s.slots = append(s.slots, id)
 			x.held++
 		}
@@ -269,8 +269,8 @@ func (d *Dispatcher) startPlaced(l *line, at *host) (it Item, in int) {
 	return it, in
 }
 
-// reserveAgainst makes lines overdue if it would overtake their first items although these have a
-// lower rank. It reports whether it found any.
+// reserveAgainst makes the lines overdue whose first items have a lower rank than it, but would be
+// overtaken if it starts. It reports whether there were any that were not overdue yet.
 func (d *Dispatcher) reserveAgainst(it *Item) (any bool) {
 	for _, l := range d.lines {
 		if l.overtaken < patience*d.slots.capacity && l.queue.first().Rank < it.Rank && l.overtakenBy(it.Claim) {

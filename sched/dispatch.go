@@ -138,6 +138,7 @@ func (d *Dispatcher) peek(slot int) *entry {
 	return e
 }
 
+// Choice says which slots would take an item, with Choice.Free.
 func (d *Dispatcher) Choice(it Item) Choice {
 	d.settle()
 	c := d.Policy.Choice(it)
@@ -311,9 +312,9 @@ func (d *Dispatcher) Remove(it Item) bool {
 	if e == nil {
 		return false
 	}
-	called := e.queue == &d.granted
-	passed := called || e.queue.line != nil
-	if it = d.unparkEntry(e); called {
+	granted := e.queue == &d.granted
+	passed := granted || e.queue.line != nil
+	if it = d.unparkEntry(e); granted {
 		d.returnClaim(&it)
 	}
 	if passed {
@@ -324,7 +325,7 @@ func (d *Dispatcher) Remove(it Item) bool {
 	return true
 }
 
-// Abandon forgets the queued and parked items. Nothing may start afterwards.
+// Abandon gives up the queued and parked items, without removing each. Nothing may start afterwards.
 func (d *Dispatcher) Abandon() {
 	d.gates, d.lines, d.overdue = gates{}, nil, nil
 	d.parked, d.granted = store{}, queue{}

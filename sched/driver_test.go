@@ -307,7 +307,7 @@ func (d *driver) change() {
 	} else if id := 1 + d.r.IntN(maxSlot); d.w.in(id) {
 		d.leave(id)
 	} else {
-		d.join(Slot{ID: id, Host: uint64(d.r.IntN(3)), Cap: d.r.IntN(5), Labels: d.someLabels()})
+		d.join(Slot{ID: id, Host: uint64(d.r.IntN(3)), Places: d.r.IntN(5), Labels: d.someLabels()})
 	}
 }
 

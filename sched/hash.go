@@ -58,7 +58,8 @@ func (s *slots) slotFor(place uint64) int {
 	var ids []int
 	var most uint64
 	for _, r := range s.hosts {
-		// No two hosts have the same weight, since mix is a bijection.
+		// Since mix is a bijection, two hosts have the same weight only if they have the same ID, and
+		// differ in stock.
 		switch w := mix(place ^ mix(r.id)); {
 		case ids == nil || w > most:
 			ids, most = r.ids, w

@@ -6,20 +6,20 @@ package sched
 // slot serves its other keys: first the key whose first item has the lowest rank, and among equals
 // the lowest ID.
 //
-// After slots have joined or left, slotFor chooses again: for a key with a running item once that
-// has ended, and for all other keys at once. So items that were queued when the first slot joined
+// After slots have joined or left, slotFor chooses again: for a blocked key once it is free, and for
+// all other keys at once. So items that were queued when the first slot joined
 // do not all stay there.
 //
 // As "round-robin", all items of a slot have one key, which is never blocked: of N slots in
-// ascending order of ID, number (i-1) mod N runs item i, which waits for it even if others are
-// idle. So a retried item returns to the same slot.
+// ascending order of ID, counted from 0, number (i-1) mod N runs item i, which waits for it even if
+// others are idle. So a retried item returns to the same slot.
 type keyed struct {
 	grouped
 	roundRobin bool
 }
 
-func newKeyed(numbers bool) *keyed {
-	p := &keyed{grouped: newGrouped(), roundRobin: numbers}
+func newKeyed(roundRobin bool) *keyed {
+	p := &keyed{grouped: newGrouped(), roundRobin: roundRobin}
 	p.groupOf, p.orderOf = p.key, p.firstOrder
 	return p
 }

@@ -82,7 +82,7 @@ func (d *driver) taken(limit int, of *Stock) (n int) {
 			continue
 		}
 		for _, u := range h.Claim.Units {
-			if u.Cap == limit {
+			if u.Limit == limit {
 				n += u.N
 			}
 		}
@@ -94,12 +94,12 @@ func (d *driver) taken(limit int, of *Stock) (n int) {
 // left.
 func (d *driver) exceeds(stock *Stock, c *Claim, left bool) bool {
 	return c != nil && slices.ContainsFunc(c.Units, func(u Units) bool {
-		own, all := u.Cap-len(d.Caps), 0
+		own, all := u.Limit-len(d.Caps), 0
 		if own >= 0 && own < len(d.has[stock]) {
 			all = d.has[stock][own]
 		}
 		if left {
-			all -= d.taken(u.Cap, stock)
+			all -= d.taken(u.Limit, stock)
 		}
 		return own >= 0 && u.N > all
 	})
@@ -193,7 +193,7 @@ func (d *driver) mustWait(it Item) bool {
 		return false
 	}
 	for _, u := range it.Claim.Units {
-		if u.Cap < len(d.Caps) && (d.d.caps[u.Cap].taken+u.N > d.Caps[u.Cap] || d.d.reserved(u.Cap, nil, nil)) {
+		if u.Limit < len(d.Caps) && (d.d.caps[u.Limit].taken+u.N > d.Caps[u.Limit] || d.d.reserved(u.Limit, nil, nil)) {
 			return true
 		}
 	}
@@ -201,7 +201,7 @@ func (d *driver) mustWait(it Item) bool {
 		return false
 	}
 	for _, r := range d.d.slots.hosts {
-		kept := d.d.reserved(places, r, nil) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved(u.Cap, r, nil) })
+		kept := d.d.reserved(places, r, nil) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved(u.Limit, r, nil) })
 		if !kept && r.free >= max(1, min(it.Claim.Places, d.widest(it.Claim))) && !d.exceeds(r.stock, it.Claim, true) {
 			return false
 		}

@@ -24,7 +24,7 @@ type slotState struct {
 }
 
 func (w *slotState) in(id int) bool   { return w.slots[id].ID != 0 }
-func (w *slotState) cap(id int) int   { return max(w.slots[id].Cap, 1) }
+func (w *slotState) cap(id int) int   { return max(w.slots[id].Places, 1) }
 func (w *slotState) room(id int) bool { return w.in(id) && w.held[id] < w.cap(id) }
 
 // model is a naive implementation of a policy: it keeps everything in slices, and searches them

@@ -63,7 +63,7 @@ type Delay struct {
 // NewDelay returns an empty Delay.
 func NewDelay() *Delay { return &Delay{} }
 
-// Push makes id due at a time, which replaces any earlier one.
+// Push makes id due at a time. If id is in already, the new time replaces the old one.
 func (d *Delay) Push(id uint64, at time.Time) {
 	if d.pushed == 0 {
 		d.base = at

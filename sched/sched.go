@@ -43,7 +43,7 @@ type Item struct {
 type Slot struct {
 	ID     int      // from 1; small, since policies index by it
 	Host   uint64   // StableHash of its machine's name; 0 for this machine
-	Cap    int      // how many items it holds at once; less than 1 counts as 1
+	Places int      // how many items it holds at once; less than 1 counts as 1
 	Labels []uint64 // hashes of its labels, for "topic"
 	Stock  *Stock   // units that its host offers; nil for none; only a Dispatcher looks at it
 }

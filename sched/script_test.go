@@ -168,7 +168,7 @@ func (s *script) do(words []string) (said string) {
 
 func (s *script) join(ids []int, o options) {
 	for _, id := range ids {
-		at := Slot{ID: id, Cap: o.number("cap"), Host: StableHash(o["host"])}
+		at := Slot{ID: id, Places: o.number("cap"), Host: StableHash(o["host"])}
 		for label := range strings.SplitSeq(o["labels"], ",") {
 			at.Labels = append(at.Labels, Hash(label))
 		}
@@ -206,7 +206,7 @@ func (s *script) claim(text string) *Claim {
 	c := &Claim{}
 	for part := range strings.SplitSeq(text, "+") {
 		var u Units
-		if n, _ := fmt.Sscanf(part, "%dx%d", &u.N, &u.Cap); n == 2 {
+		if n, _ := fmt.Sscanf(part, "%dx%d", &u.N, &u.Limit); n == 2 {
 			c.Units = append(c.Units, u)
 		} else {
 			c.Places = u.N

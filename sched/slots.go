@@ -8,7 +8,7 @@ import (
 
 // slot is a Slot as a policy sees it, even after it has left.
 type slot struct {
-	Slot       // Cap is 0 unless the slot is in
+	Slot       // Places is 0 unless the slot is in
 	host       *host
 	held       int   // items it holds, with those from before it left
 	cost       int64 // of these items
@@ -46,7 +46,7 @@ func (s *slots) Join(in Slot) {
 		i = len(s.hosts)
 		s.hosts = append(s.hosts, &host{id: in.Host, stock: in.Stock})
 	}
-	in.Cap = max(in.Cap, 1)
+	in.Places = max(in.Places, 1)
 	r := s.hosts[i]
 	s.byID[in.ID].Slot, s.byID[in.ID].host, s.byID[in.ID].servedLast = in, r, false
 	at, _ = slices.BinarySearch(r.ids, in.ID)
@@ -63,7 +63,7 @@ func (s *slots) Leave(id int) {
 	}
 	s.ids = slices.Delete(s.ids, at, at+1)
 	s.countPlaces(id, -1)
-	s.byID[id].Cap = 0
+	s.byID[id].Places = 0
 	r := s.byID[id].host
 	r.ids = slices.DeleteFunc(r.ids, func(o int) bool { return o == id })
 	s.hosts = slices.DeleteFunc(s.hosts, func(r *host) bool { return r.all == 0 })
@@ -72,11 +72,11 @@ func (s *slots) Leave(id int) {
 
 // countPlaces adds the places of a slot that is in to the totals or, if by is -1, subtracts them.
 func (s *slots) countPlaces(id, by int) {
-	if x := &s.byID[id]; x.Cap > 0 {
-		s.capacity += by * x.Cap
+	if x := &s.byID[id]; x.Places > 0 {
+		s.capacity += by * x.Places
 		s.taken += by * x.held
-		x.host.all += by * x.Cap
-		x.host.free += by * max(0, x.Cap-x.held)
+		x.host.all += by * x.Places
+		x.host.free += by * max(0, x.Places-x.held)
 	}
 }
 
@@ -99,7 +99,7 @@ func (s *slots) Serial() bool { return false }
 
 // hasRoom reports whether a slot is in and has free capacity.
 func (s *slots) hasRoom(id int) bool {
-	return s.byID[id].held < s.byID[id].Cap
+	return s.byID[id].held < s.byID[id].Places
 }
 
 // leastLoaded returns the slot with the least load, of the slots with free capacity that may
@@ -119,7 +119,7 @@ func (s *slots) load(id int) float64 {
 	x := &s.byID[id]
 	switch {
 	case s.byCost:
-		return float64(x.cost) / float64(x.Cap)
+		return float64(x.cost) / float64(x.Places)
 	case x.servedLast:
 		return 1<<50 + float64(x.held)
 	}

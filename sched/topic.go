@@ -50,7 +50,7 @@ func (p *byTopic) topicOf(it Item) uint64 {
 func (p *byTopic) capacityFor(key uint64) (n int) {
 	for id := range p.byID {
 		if p.mayServe(key, id) {
-			n += max(p.byID[id].Cap, p.byID[id].held)
+			n += max(p.byID[id].Places, p.byID[id].held)
 		}
 	}
 	return n
@@ -140,7 +140,7 @@ func (p *byTopic) countHeld(it *Item, by int) {
 }
 
 func (p *byTopic) Done(slot int, it Item, again bool) {
-	p.changed = p.byID[slot].held > p.byID[slot].Cap
+	p.changed = p.byID[slot].held > p.byID[slot].Places
 	p.slots.Done(slot, it, again)
 	p.countHeld(&it, -1)
 }

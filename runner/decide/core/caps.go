@@ -86,7 +86,7 @@ func (c *caps) claim(t *task.Task) (*sched.Claim, error) {
 	}
 	claim = &sched.Claim{Places: w.weight}
 	for _, n := range t.Asked.Needs {
-		claim.Units = append(claim.Units, sched.Units{Cap: c.index(n.Name), N: n.N})
+		claim.Units = append(claim.Units, sched.Units{Limit: c.index(n.Name), N: n.N})
 	}
 	if len(c.claims) >= maxClaims {
 		clear(c.claims)
@@ -101,13 +101,13 @@ func (c *caps) takeUnits(e *entry) {
 		return
 	}
 	for _, u := range e.item.Claim.Units {
-		if u.Cap >= len(c.list) {
+		if u.Limit >= len(c.list) {
 			continue
 		}
-		limit := &c.list[u.Cap]
+		limit := &c.list[u.Limit]
 		units := make([]string, 0, u.N)
 		for i := 0; len(units) < u.N; i++ {
-			if held := &c.held[u.Cap][i]; !*held {
+			if held := &c.held[u.Limit][i]; !*held {
 				*held, units = true, append(units, limit.Units[i])
 			}
 		}

@@ -49,7 +49,7 @@ func (p *pool) ownSlots() (ids []int) {
 // given to another host while an attempt still runs under it.
 func (p *pool) join(s task.Slot, stock *sched.Stock, n int) (ids []int) {
 	s.Cap, s.Host = max(s.Cap, 1), task.HostName(s.Host)
-	joining := sched.Slot{Cap: s.Cap + p.aheadMax, Stock: stock}
+	joining := sched.Slot{Places: s.Cap + p.aheadMax, Stock: stock}
 	if s.Host != "" {
 		joining.Host = sched.StableHash(s.Host)
 	}
