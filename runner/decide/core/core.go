@@ -216,7 +216,9 @@ func (c *Core) nextWake() time.Time {
 	}
 	if d.phase == going && !q.paused {
 		at = earlier(earlier(at, q.askAgain), c.pool.recheckAt)
-		at = earlier(at, c.explainer.nextLook())
+		if x := &c.explainer; x.idle || x.reported != nil {
+			at = earlier(at, x.lastLook.Add(explainEvery))
+		}
 	}
 	if c.needsSample() {
 		at = earlier(at, c.pool.machine.gauge.Due())

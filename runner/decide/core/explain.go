@@ -31,17 +31,9 @@ type explainer struct {
 	haltNoted      bool           // noteHalt has given its notice about the present pause
 }
 
-// nextLook returns the time of the next look; zero for never.
-func (x *explainer) nextLook() time.Time {
-	if !x.idle && x.reported == nil {
-		return time.Time{}
-	}
-	return x.lastLook.Add(explainEvery)
-}
-
-// explain emits the reason why nothing starts, for people who watch the progress, if slots were free for
-// at least half of the time since the last look. (describe answers crew ctl explain.) A task that starts now and then is no sign of progress: it only makes room
-// for a few others.
+// explain emits the reason why nothing starts, for people who watch the progress, if slots were free
+// for at least half of the time since the last look. A task that starts now and then is no sign of
+// progress: it only makes room for a few others. (describe answers crew ctl explain.)
 func (c *Core) explain() {
 	x := &c.explainer
 	c.noteAsideFull()
@@ -75,8 +67,8 @@ func (c *Core) explain() {
 	x.reported, x.lastLook, x.idleFor = b, c.run, 0
 }
 
-// noteAsideFull gives a notice, once, when so many tasks wait outside the read-ahead that nothing more
-// is read. It gives none if most of these wait for the tasks that they come after, as intended.
+// noteAsideFull gives a notice, once, when so many tasks wait outside the read-ahead that nothing
+// more is read. It gives none if most of these wait for the tasks that they come after, as intended.
 func (c *Core) noteAsideFull() {
 	x := &c.explainer
 	if !x.asideFullNoted && c.asideFull() && c.end.phase == going && !c.input.over() && !c.cfg.Feed.Open {
