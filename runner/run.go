@@ -11,8 +11,8 @@
 //   - the signal router turns signals into commands (signal.go).
 //
 // They all enter the core by one door, Run.do. It takes the lock, steps the core with the new fact,
-// and carries out the Effects. It never writes and never waits, so commands are obeyed even while
-// the reader of crew's output stands still.
+// and carries out the Effects. Under the lock it never writes and never waits, so commands are obeyed
+// even while the reader of crew's output stands still.
 //
 // The interfaces below are the surroundings of a run: a Source yields tasks, an Executor runs them,
 // a Recorder keeps a durable record, a Maker looks after the files that tasks make, and Sinks show
@@ -89,8 +89,8 @@ type Streamer interface {
 	// Wake says that the next swap of a slot has something new. It may come while the slot is not
 	// being served.
 	Wake(slot int)
-	// End asks an attempt of a slot to end, as the context of Run does when it is done with that
-	// cause. Task 0 stands for the slot's worker itself, with everything that it runs; if it does
+	// End asks an attempt that swap has returned to end, as the context of Run does when it is done
+	// with that cause. Task 0 stands for the slot's worker itself, with everything that it runs; if it does
 	// not end, End kills it later.
 	End(slot int, id uint64, attempt int, cause error)
 }

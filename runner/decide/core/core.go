@@ -34,8 +34,8 @@ import (
 	"crew/sched"
 )
 
-// Core is the state of a run. Its exported methods, except Number, may only be called by the fact
-// passed to Step.
+// Core is the state of a run. Its exported methods may only be called by the fact passed to Step,
+// with three exceptions: Stats and Ending may be called between two Steps, and Number at any time.
 type Core struct {
 	cfg  Config
 	exec Executor
@@ -68,7 +68,7 @@ type Effects struct {
 	Record []*task.Result   // final results to record and then pass to Core.Ended
 	Checks []*task.Task     // tasks to check for being up to date; the results go to Core.Checked
 	Quiet  []task.Attempt   // attempts whose silence must be measured, for Core.Quiet
-	Sample bool             // measure Config.Pool.Machine's figures and pass them to Core.Sampled
+	Sample bool             // measure the load and the free memory of the machine, for Core.Sampled
 	Read   bool             // wake the reader
 	Show   bool             // wake the pump, which calls Core.Take
 	Wake   time.Time        // when to call Step even if nothing happens; zero for never

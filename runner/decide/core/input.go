@@ -27,7 +27,7 @@ type input struct {
 	stopped bool      // nothing more is read or added
 	reading bool      // the reader is awake
 	fed     bool      // task.Add has come
-	idleAt  time.Time // since when no task is unfinished; zero if one is
+	idleAt  time.Time // since when the run has had no tasks; zero while it has some
 }
 
 // over reports whether no more tasks come.
@@ -48,8 +48,8 @@ func (i *input) giveBack(ids []uint64) {
 }
 
 // Number returns the ID of a new task. All IDs come from here. Unless Feed.Open is set, the task
-// must then be admitted; tasks may be admitted in any order. Number is safe for concurrent use, and
-// the only method that may be called outside Step.
+// must then be admitted; tasks may be admitted in any order. Number is safe for concurrent use, even
+// with Step.
 func (c *Core) Number() uint64 { return c.input.lastID.Add(1) }
 
 // Read admits tasks from the reader, and returns how many more it may bring. If that is 0, the

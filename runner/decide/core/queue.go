@@ -135,7 +135,7 @@ func (m *failedTasks) remember(r *task.Result, t *task.Task) {
 	}
 }
 
-// latestRun returns the ID under which a task was last run again, or else its own.
+// latestRun returns the ID under which a task was last run again, or its own if it was not.
 func (m *failedTasks) latestRun(id uint64) uint64 {
 	for m.tasks[id].rerunAs > 0 {
 		id = m.tasks[id].rerunAs

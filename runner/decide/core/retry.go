@@ -9,10 +9,10 @@ import (
 	"crew/runner/decide/task"
 )
 
-// retry carries out task.Retry, which crew ctl retry sends; willRetry decides what follows a failed attempt.
-// retry starts the next attempts of tasks now or, if the tasks have failed for good, runs them
-// again as new tasks, together with the tasks that were not run because of them. With Feed.Open it
-// only returns the new tasks; Add brings them once they are recorded.
+// retry carries out task.Retry, which crew ctl retry sends: it starts the next attempts of tasks now
+// or, if the tasks have failed for good, runs them again as new tasks, together with the tasks that
+// were not run because of them. With Feed.Open it only returns the new tasks; Add brings them once
+// they are recorded. (willRetry decides whether another attempt follows a failed one.)
 func (c *Core) retry(ids []uint64) (reply task.Reply) {
 	chosen := map[uint64]bool{}
 	for _, id := range ids {

@@ -17,7 +17,7 @@ type stream struct {
 // streams is the state that the served slots share.
 type streams struct {
 	serving   int              // slots that are being served
-	announced task.Expectation // what the slots were told
+	announced task.Expectation // what the slots were last told to expect
 	resized   bool             // slots have joined or left since then
 	swapping  *slot            // slot of the Swap in this step; nil for none
 }

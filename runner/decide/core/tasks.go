@@ -112,8 +112,8 @@ func (c *Core) Decide(r *task.Result) Verdict {
 	return Final
 }
 
-// Ended takes the results of attempts, and of tasks that were refused. If there is a recorder, they
-// must be recorded already.
+// Ended takes the results of attempts, and those of Effects.Record. If there is a recorder, they must
+// be recorded already.
 func (c *Core) Ended(results ...*task.Result) {
 	for _, r := range results {
 		e := c.entries[r.Task.ID]
