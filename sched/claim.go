@@ -184,8 +184,8 @@ func (d *Dispatcher) serveLines() (best *line, at *host) {
 		d.reserve()
 		best = nil
 		for _, l := range d.lines {
-			if r, ok := d.findHost(l); ok {
-				best, at = l, r
+			if h, ok := d.findHost(l); ok {
+				best, at = l, h
 				break
 			}
 		}
@@ -201,9 +201,9 @@ func (d *Dispatcher) serveLines() (best *line, at *host) {
 
 // Width returns how many places an item with claim c takes; 0 if no host has the claimed units.
 func (d *Dispatcher) Width(c *Claim) (n int) {
-	for _, r := range d.slots.hosts {
-		if d.hostHas(c, r) {
-			n = max(n, min(max(c.Places, 1), r.all))
+	for _, h := range d.slots.hosts {
+		if d.hostHas(c, h) {
+			n = max(n, min(max(c.Places, 1), h.all))
 		}
 	}
 	return n
@@ -223,9 +223,9 @@ func (d *Dispatcher) reserve() {
 		}
 		d.overdue = append(d.overdue, l)
 		holds := l.claim.wide() && slices.ContainsFunc(d.granted.items[d.granted.head:], func(e *entry) bool { return l.claim.shares(e.Claim) })
-		i := slices.IndexFunc(d.slots.hosts, func(r *host) bool {
-			return !holds && r.all >= width && d.hostHas(l.claim, r) && !d.reserved(places, r, l) &&
-				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.reserved(u.Limit, r, l) })
+		i := slices.IndexFunc(d.slots.hosts, func(h *host) bool {
+			return !holds && h.all >= width && d.hostHas(l.claim, h) && !d.reserved(places, h, l) &&
+				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.reserved(u.Limit, h, l) })
 		})
 		if i >= 0 {
 			l.reservedOn = d.slots.hosts[i]

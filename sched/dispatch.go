@@ -107,7 +107,7 @@ func (d *Dispatcher) Waits(id uint64) Wait {
 		return ForSlot
 	case d.usesHostUnits(l.claim) && d.Width(l.claim) == 0:
 		return ForStock
-	case l.claim.wide() && slices.ContainsFunc(d.slots.hosts, func(r *host) bool { return d.enough(l.claim, l, r) }):
+	case l.claim.wide() && slices.ContainsFunc(d.slots.hosts, func(h *host) bool { return d.enough(l.claim, l, h) }):
 		return ForPlaces
 	}
 	return ForUnits

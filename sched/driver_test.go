@@ -196,10 +196,10 @@ func (d *driver) next() bool {
 	for _, it := range d.queued {
 		choices[it.ID] = d.d.Choice(it)
 	}
-	before, called := d.d.Held(), map[uint64]bool{}
+	before, granted := d.d.Held(), map[uint64]bool{}
 	for _, it := range d.queued {
 		e := d.d.parked.find(it.ID)
-		called[it.ID] = e != nil && e.queue == &d.d.granted
+		granted[it.ID] = e != nil && e.queue == &d.d.granted
 	}
 	it, slot, wait := d.d.Next(d.now)
 	if d.m != nil {
@@ -217,7 +217,7 @@ func (d *driver) next() bool {
 	}
 	i := indexOf(d.queued, it.ID)
 	holds(d.t, i >= 0, "%v was not queued", it)
-	d.noteTaken(cut(&d.queued, i), it, slot, called[it.ID])
+	d.noteTaken(cut(&d.queued, i), it, slot, granted[it.ID])
 	if c := choices[it.ID]; d.d.limits.Caps == nil && d.refused == (bySlot[bool]{}) {
 		holds(d.t, c.Free == 0 || d.limited || d.w.held[slot] == 1 || d.w.held[c.Free] > 0, "slot %d takes %v although another one holds nothing", slot, it)
 		holds(d.t, d.limited || !c.None && (c.Slot == 0 || c.Slot == slot), "slot %d takes %v in spite of %v", slot, it, c)
@@ -228,9 +228,9 @@ func (d *driver) next() bool {
 	return true
 }
 
-// noteTaken notes that a slot has taken a queued item. called says that the item was granted
+// noteTaken notes that a slot has taken a queued item. granted says that the item was granted
 // before, so others of its key may have been pushed meanwhile.
-func (d *driver) noteTaken(was, it Item, slot int, called bool) {
+func (d *driver) noteTaken(was, it Item, slot int, granted bool) {
 	holds(d.t, was.Rank == it.Rank || d.Aging && it.Rank > was.Rank, "the rank is %d, not %d", it.Rank, was.Rank)
 	was.Rank = it.Rank
 	holds(d.t, it == was && !d.parked[it.ID], "%v, not %v", it, was)
@@ -240,7 +240,7 @@ func (d *driver) noteTaken(was, it Item, slot int, called bool) {
 		if d.topic != nil && !d.limited && !d.refused[slot] {
 			holds(d.t, it.Rank <= o.Rank || d.topic.topicOf(it) != d.topic.topicOf(o), "%v goes before %v", it, o)
 		}
-		holds(d.t, called || !d.d.Serial() || it.Key != o.Key || it.ID < o.ID || o.Rank != it.Rank, "%v goes before %v of its key", it, o)
+		holds(d.t, granted || !d.d.Serial() || it.Key != o.Key || it.ID < o.ID || o.Rank != it.Rank, "%v goes before %v of its key", it, o)
 	}
 	for _, h := range d.running {
 		holds(d.t, !d.d.Serial() || it.Key != h.Key, "%v starts beside %v of its key", it, h)

@@ -54,23 +54,23 @@ func mix(x uint64) uint64 {
 // the highest weight for the hash (rendezvous hashing: Thaler and Ravishankar, "Using Name-Based
 // Mappings to Increase Hit Rates", 1998): a host that joins takes only the keys it gets, and a host
 // that leaves gives up only its own. jump chooses among the slots of the host.
-func (s *slots) slotFor(place uint64) int {
+func (s *slots) slotFor(stableKey uint64) int {
 	var ids []int
 	var most uint64
-	for _, r := range s.hosts {
+	for _, h := range s.hosts {
 		// Since mix is a bijection, two hosts have the same weight only if they have the same ID, and
 		// differ in stock.
-		switch w := mix(place ^ mix(r.id)); {
+		switch w := mix(stableKey ^ mix(h.id)); {
 		case ids == nil || w > most:
-			ids, most = r.ids, w
+			ids, most = h.ids, w
 		case w == most:
-			ids = slices.Concat(ids, r.ids)
+			ids = slices.Concat(ids, h.ids)
 		}
 	}
 	if ids == nil {
 		return 0
 	}
-	return ids[jump(place, len(ids))]
+	return ids[jump(stableKey, len(ids))]
 }
 
 // Deal divides costs into shares with similar sums, and returns the share of each cost, from 0 to

@@ -36,11 +36,11 @@ func (p *keyed) key(it Item) uint64 {
 }
 
 // home returns the slot of a key, or 0 if there are no slots.
-func (p *keyed) home(key, place uint64) int {
+func (p *keyed) home(key, stableKey uint64) int {
 	if p.roundRobin {
 		return int(key)
 	}
-	return p.slotFor(place)
+	return p.slotFor(stableKey)
 }
 
 // firstOrder returns the slot of a key, and the order of its first item; zeros if it is blocked.

@@ -200,9 +200,9 @@ func (d *driver) mustWait(it Item) bool {
 	if !d.d.needsHost(it.Claim) {
 		return false
 	}
-	for _, r := range d.d.slots.hosts {
-		kept := d.d.reserved(places, r, nil) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved(u.Limit, r, nil) })
-		if !kept && r.free >= max(1, min(it.Claim.Places, d.widest(it.Claim))) && !d.exceeds(r.stock, it.Claim, true) {
+	for _, h := range d.d.slots.hosts {
+		kept := d.d.reserved(places, h, nil) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved(u.Limit, h, nil) })
+		if !kept && h.free >= max(1, min(it.Claim.Places, d.widest(it.Claim))) && !d.exceeds(h.stock, it.Claim, true) {
 			return false
 		}
 	}

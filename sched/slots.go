@@ -41,16 +41,16 @@ func (s *slots) Join(in Slot) {
 	for len(s.byID) <= in.ID {
 		s.byID = append(s.byID, slot{})
 	}
-	i := slices.IndexFunc(s.hosts, func(r *host) bool { return r.id == in.Host && r.stock == in.Stock })
+	i := slices.IndexFunc(s.hosts, func(h *host) bool { return h.id == in.Host && h.stock == in.Stock })
 	if i < 0 {
 		i = len(s.hosts)
 		s.hosts = append(s.hosts, &host{id: in.Host, stock: in.Stock})
 	}
 	in.Places = max(in.Places, 1)
-	r := s.hosts[i]
-	s.byID[in.ID].Slot, s.byID[in.ID].host, s.byID[in.ID].servedLast = in, r, false
-	at, _ = slices.BinarySearch(r.ids, in.ID)
-	r.ids = slices.Insert(r.ids, at, in.ID)
+	h := s.hosts[i]
+	s.byID[in.ID].Slot, s.byID[in.ID].host, s.byID[in.ID].servedLast = in, h, false
+	at, _ = slices.BinarySearch(h.ids, in.ID)
+	h.ids = slices.Insert(h.ids, at, in.ID)
 	s.countPlaces(in.ID, 1)
 	s.changed = true
 }
@@ -64,9 +64,9 @@ func (s *slots) Leave(id int) {
 	s.ids = slices.Delete(s.ids, at, at+1)
 	s.countPlaces(id, -1)
 	s.byID[id].Places = 0
-	r := s.byID[id].host
-	r.ids = slices.DeleteFunc(r.ids, func(o int) bool { return o == id })
-	s.hosts = slices.DeleteFunc(s.hosts, func(r *host) bool { return r.all == 0 })
+	h := s.byID[id].host
+	h.ids = slices.DeleteFunc(h.ids, func(o int) bool { return o == id })
+	s.hosts = slices.DeleteFunc(s.hosts, func(h *host) bool { return h.all == 0 })
 	s.changed = true
 }
 

@@ -28,9 +28,9 @@ func (d *Dispatcher) findHost(l *line) (most *host, ok bool) {
 	if !d.needsHost(l.claim) {
 		return nil, d.enough(l.claim, l, nil)
 	}
-	for _, r := range d.slots.hosts {
-		if d.enough(l.claim, l, r) && r.free >= d.Width(l.claim) && !d.reserved(places, r, l) && (most == nil || r.free > most.free) {
-			most = r
+	for _, h := range d.slots.hosts {
+		if d.enough(l.claim, l, h) && h.free >= d.Width(l.claim) && !d.reserved(places, h, l) && (most == nil || h.free > most.free) {
+			most = h
 		}
 	}
 	return most, most != nil
