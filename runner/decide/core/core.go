@@ -34,8 +34,9 @@ import (
 	"crew/sched"
 )
 
-// Core is the state of a run. Its exported methods may only be called by the fact passed to Step,
-// with three exceptions: Stats and Ending may be called between two Steps, and Number at any time.
+// Core is the state of a run. Step brings it a fact, and only that fact may call the other exported
+// methods, with three exceptions: Stats and Ending may also be called between two Steps, and Number
+// at any time.
 type Core struct {
 	cfg  Config
 	exec Executor
