@@ -58,31 +58,3 @@ func TestCurves(t *testing.T) {
 		}
 	}
 }
-
-// TestCurvesWait checks how many tasks waited on average, and that a killed run leaves none waiting.
-func TestCurvesWait(t *testing.T) {
-	at := func(s float64) time.Time { return time.Unix(1_700_000_000, int64(s*1e9)) }
-	line := func(name string, id uint64, s float64) *Line {
-		l := &Line{Event: control.Event{Name: name, At: at(s)}, Facts: task.Facts{Task: id}}
-		if name == "started" {
-			l.Attempt, l.Worker, l.Start = 1, 1, at(s)
-		}
-		return l
-	}
-	f := NewFold()
-	f.Source("run")
-	f.Add(line(Began, 0, 0))
-	f.Add(line("admitted", 1, 0))
-	f.Add(line("admitted", 2, 0))
-	f.Add(line("started", 1, 0.15)) // two waited for 0.15 s
-	f.Add(line("blocked", 0, 0.5))  // the last line: one waited until then
-	f.Add(line(Began, 0, 9))
-	f.Add(line("admitted", 3, 9.5))
-	f.Add(line("started", 3, 9.6))
-	c := f.Report().Curves
-	require.Len(t, c.Points, 10)
-	require.InDelta(t, 2*0.15+0.35, c.Points[0].Waiting, 1e-6)
-	require.InDelta(t, 0.35, c.Points[0].Running, 1e-6)
-	require.Zero(t, c.Points[1].Waiting)
-	require.InDelta(t, 0.1/0.6, c.Points[9].Waiting, 1e-6, "the run covers 0.6 s of the last period")
-}
