@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"crew/runner/exec/kernel"
 )
@@ -96,6 +97,13 @@ func WriteFile(t testing.TB, path, text string, mode os.FileMode) {
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// UTC makes UTC the local zone until the end of the test.
+func UTC(t testing.TB) {
+	local := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = local })
 }
 
 // ReadFile returns the text of a file.

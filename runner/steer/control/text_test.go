@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,9 +12,7 @@ import (
 )
 
 func TestLines(t *testing.T) {
-	local := time.Local
-	time.Local = time.UTC
-	defer func() { time.Local = local }()
+	crewtest.UTC(t)
 	crewtest.Examples(t, "testdata/lines.jsonl", func(t *testing.T, row struct {
 		Hello  *Hello
 		Where  *task.Where
