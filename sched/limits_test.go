@@ -3,6 +3,7 @@ package sched
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -51,16 +52,21 @@ func someLimits(r *rand.Rand, shared bool) limits {
 	l.Limits = Limits{
 		PerKey: r.IntN(4), Rate: l.rate.rate(), KeyRate: l.keyRate.rate(), Delay: Rate{Every: time.Duration(r.IntN(2)*r.IntN(10)) * time.Millisecond}, Aging: r.IntN(2) == 0, ReportsStarts: r.IntN(2) == 0,
 	}
-	l.claims = make([]*Claim, 3)
-	if r.IntN(2) == 0 {
-		l.Caps = []int{1, 3, 5}
-		l.claims = append(l.claims, &Claim{Units: []Units{{0, 1}}}, &Claim{Units: []Units{{1, 2}}}, &Claim{Units: []Units{{1, 1}, {2, 3}}})
+	claim := func(texts string) {
+		for text := range strings.FieldsSeq(texts) {
+			l.claims = append(l.claims, parseClaim(text))
+		}
 	}
-	own := len(l.Caps)
+	l.claims = make([]*Claim, 3)
+	own := r.IntN(2) == 0
+	if own {
+		l.Caps = []int{1, 3, 5}
+		claim("1x0 2x1 1x1+3x2")
+	}
 	if shared && r.IntN(2) == 0 {
-		l.claims = append(l.claims, &Claim{Places: 3}, &Claim{Places: 100})
-		if own > 0 {
-			l.claims = append(l.claims, &Claim{Places: 2, Units: []Units{{1, 2}}})
+		claim("3p 100p")
+		if own {
+			claim("2p+2x1")
 		}
 	}
 	if shared && r.IntN(2) == 0 {
@@ -68,8 +74,11 @@ func someLimits(r *rand.Rand, shared bool) limits {
 			l.stocks[host] = NewStock(all)
 			l.has[l.stocks[host]] = all
 		}
-		l.claims = append(l.claims, &Claim{Units: []Units{{own, 1}}}, &Claim{Units: []Units{{own + 1, 4}}}, &Claim{Units: []Units{{own, 1}, {own + 1, 2}}},
-			&Claim{Places: 2, Units: []Units{{own, 1}}}, &Claim{Units: []Units{{own + 2, 1}}})
+		if own {
+			claim("1x3 4x4 1x3+2x4 2p+1x3 1x5")
+		} else {
+			claim("1x0 4x1 1x0+2x1 2p+1x0 1x2")
+		}
 	}
 	return l
 }

@@ -198,11 +198,16 @@ func (s *script) push(key string, o options) string {
 	return ""
 }
 
-// claim parses a claim: 3p+2x0 stands for 3 places, and 2 units of limit 0.
+// claim returns the claim of a text, the same one each time.
 func (s *script) claim(text string) *Claim {
-	if s.claims[text] != nil || text == "" {
-		return s.claims[text]
+	if s.claims[text] == nil && text != "" {
+		s.claims[text] = parseClaim(text)
 	}
+	return s.claims[text]
+}
+
+// parseClaim parses a claim: 3p+2x0 stands for 3 places, and 2 units of limit 0.
+func parseClaim(text string) *Claim {
 	c := &Claim{}
 	for part := range strings.SplitSeq(text, "+") {
 		var u Units
@@ -212,7 +217,6 @@ func (s *script) claim(text string) *Claim {
 			c.Places = u.N
 		}
 	}
-	s.claims[text] = c
 	return c
 }
 
