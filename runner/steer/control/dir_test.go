@@ -60,20 +60,13 @@ func TestDirectories(t *testing.T) {
 func uid() string { return strings.TrimPrefix(filepath.Base(dirs()[len(dirs())-1]), "crew-") }
 
 func TestOrderOfDirectories(t *testing.T) {
-	run, tmp := t.TempDir(), t.TempDir()
-	for _, c := range []struct{ run, tmp, want string }{
-		{run, tmp, run + "/crew " + tmp + "/crew-" + uid() + " /tmp/crew-" + uid()},
-		{run, "/tmp", run + "/crew /tmp/crew-" + uid()},
-		{"relative", "relative", "/tmp/crew-" + uid()},
-		{run, "/tmp/", run + "/crew /tmp/crew-" + uid()},
-		{"", "", "/tmp/crew-" + uid()},
-		{run + "/none", tmp, tmp + "/crew-" + uid() + " /tmp/crew-" + uid()},
-	} {
-		t.Setenv("XDG_RUNTIME_DIR", c.run)
-		t.Setenv("TMPDIR", c.tmp)
-		got := strings.ReplaceAll(strings.Join(dirs(), " "), "/run/user/"+uid()+"/crew ", "")
-		require.Equal(t, c.want, got)
-	}
+	text := strings.NewReplacer("RUN", t.TempDir(), "TEMP", t.TempDir(), "UID", uid())
+	crewtest.Examples(t, "testdata/dirs.jsonl", func(t *testing.T, row struct{ Run, Tmp, Want string }) {
+		t.Setenv("XDG_RUNTIME_DIR", text.Replace(row.Run))
+		t.Setenv("TMPDIR", text.Replace(row.Tmp))
+		got := strings.ReplaceAll(strings.Join(dirs(), " "), text.Replace("/run/user/UID/crew "), "")
+		require.Equal(t, text.Replace(row.Want), got)
+	})
 }
 
 // TestRefusal checks that a socket that refuses a client is removed only if no process has it. A socket that
