@@ -101,11 +101,8 @@ func (j *Journal) EndedTasks(ids ...uint64) map[uint64]task.EndedTask {
 	for body := range j.endedLines {
 		if id := uintField(body, "task"); slices.Contains(ids, id) {
 			if p, ok := parseEnded(body, j.out); ok {
-				found[id] = p
+				found[id] = p // the last line about a task counts
 			}
-		}
-		if len(found) == len(ids) {
-			break
 		}
 	}
 	return found
