@@ -172,17 +172,17 @@ func (t *Task) LabelApart() string {
 
 // hasWord reports whether w is in s with no letter or digit next to it.
 func hasWord(s, w string) bool {
-	for w != "" {
-		before, after, found := strings.Cut(s, w)
-		if !found {
+	for at := 0; w != ""; at++ {
+		i := strings.Index(s[at:], w)
+		if i < 0 {
 			return false
 		}
-		l, _ := utf8.DecodeLastRuneInString(before)
-		r, _ := utf8.DecodeRuneInString(after)
+		at += i
+		l, _ := utf8.DecodeLastRuneInString(s[:at])
+		r, _ := utf8.DecodeRuneInString(s[at+len(w):])
 		if !alphanumeric(l) && !alphanumeric(r) {
 			return true
 		}
-		s = after
 	}
 	return false
 }
