@@ -75,7 +75,7 @@ func (c *Core) fitsElsewhere(e *entry) bool {
 	return at > 0 && len(c.pool.slots[at].attempts) == 0
 }
 
-// recallOne asks for an attempt back that waits at its slot, once, unless it is being ended.
+// recallOne asks, once, for the return of an attempt that waits at its slot, unless it is being ended.
 func (c *Core) recallOne(e *entry) {
 	if e.sentAhead() && !e.recalled && e.ladder == task.NotAsked {
 		e.recalled = true

@@ -227,8 +227,8 @@ func (t *Task) Varies() bool {
 	return slices.ContainsFunc(t.Marks, func(m Mark) bool { return m.Word != InTag && !m.Temp })
 }
 
-// TagOn returns the prefix of the output lines of an attempt that holds units in a slot of a host,
-// which is empty for this machine.
+// TagOn returns the prefix of the output lines of an attempt that holds units in a slot of a host. host
+// is "" for this machine.
 func (t *Task) TagOn(slot int, host string, units []Units) string {
 	if len(t.Marks) == 0 {
 		return t.Tag

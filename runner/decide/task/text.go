@@ -38,7 +38,7 @@ func JoblogMark(runtime string) int {
 
 // CommandLine returns argv, a form of t.Argv, as a person would type it: the script if crew put it
 // into a shell, otherwise the quoted words. The record of a persistent worker's task follows as a
-// here-string, and then a redirection to the file that standard output makes.
+// here-string, and then a redirection to the file that the task makes from its standard output.
 func (t *Task) CommandLine(argv []string) string {
 	return t.redirectable(argv) + t.hereString(math.MaxInt, Quote) + t.redirection(Quote)
 }

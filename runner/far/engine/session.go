@@ -103,8 +103,8 @@ func (s *session) setUser(user string) {
 
 // configure makes the client reconnect and report errors to notices.
 func (s *session) configure(o *nats.Options, notices *notifier) {
-	// Otherwise a peer that was once sent a request could answer any later one: the client would take
-	// messages that a consumer delivers to its inbox for the reply that it waits for.
+	// A new inbox for each request. With a shared one, a peer that once got a request could answer any
+	// later one, and messages that a consumer delivers to the inbox would pass for replies.
 	o.UseOldRequestStyle = true
 	o.Name, o.Timeout, o.SkipHostLookup = "crew", dialWait, true // the dialer looks hosts up within the timeout
 	o.MaxReconnect, o.ReconnectWait, o.ReconnectBufSize = -1, reconnectWait, -1

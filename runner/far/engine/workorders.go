@@ -152,8 +152,8 @@ func (w *worker) refuseEpochs(run, user string, epoch uint64) (exited []<-chan s
 	return w.stopEpochs(run, epoch)
 }
 
-// resendLocked sends the results that are kept of a run's epochs before epoch. The caller must hold
-// mu.
+// resendLocked sends the kept results of a run's earlier epochs, those below epoch, again. The caller
+// must hold mu.
 func (w *worker) resendLocked(run string, epoch uint64) {
 	for _, h := range w.beforeEpochLocked(run, epoch) {
 		if h.result != nil {

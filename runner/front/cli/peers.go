@@ -15,7 +15,8 @@ import (
 //go:embed peers.txt
 var peers string
 
-// The separators in lines of peers: between the names of an option and the option of crew, or the advice.
+// The separators in lines of peers. They stand between the names of a foreign option and what follows: the
+// same option of crew, or advice.
 // Dashes inside a name do not count.
 const (
 	meansOption = " = "

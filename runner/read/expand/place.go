@@ -393,8 +393,8 @@ func (s *site) paramPlace(p place, param *syntax.ParamExp, quoted, within bool) 
 	return p
 }
 
-// precedingPlace returns the place of the mark as far as the bytes before it decide it: a backslash, or a
-// dollar sign, which gives the braces another meaning.
+// precedingPlace returns the place of the mark if the bytes before it already decide that: a backslash, or
+// a dollar sign, which gives the braces another meaning.
 func (s *site) precedingPlace() place {
 	src, at := s.c.src, s.mark.at
 	p := place{escaped: oddBackslashes(src[s.from:at])}

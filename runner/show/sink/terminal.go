@@ -179,7 +179,7 @@ func (t *Terminal) notice(e *task.Event) string {
 		}
 		switch {
 		case e.Kind == task.Draining && (e.Text == "" || t.stats.InputEnd && t.stats.Finished() == t.stats.Admitted):
-			// A message that tasks are being ended, or that the run cannot continue, follows. Or
+			// Either the next message says that tasks are being ended or that the run cannot continue, or
 			// the last task caused the drain, so there is nothing to wait for.
 			return ""
 		case e.Kind == task.Draining && n == 0:

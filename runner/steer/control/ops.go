@@ -142,7 +142,7 @@ func (c *conn) explain(r *Request) (*Reply, error) {
 	return reply, err
 }
 
-// do carries out a command. If the client is on another machine, the run learns its name if it ends tasks.
+// do carries out a command. If a client on another machine ends tasks, the run learns the name of the client.
 func (c *conn) do(cmd task.Command) task.Reply {
 	if cmd.Op == task.Explain {
 		return c.s.ask(cmd) // the run may have to examine all tasks

@@ -175,7 +175,7 @@ func (a *app) command(k tcell.Key, r rune) {
 	}
 }
 
-// chosenTask returns the chosen task. If there is none, or it is in the state but, it shows a message
+// chosenTask returns the chosen task. If there is none, or if its state is the one given, it shows a message
 // and returns nil.
 func (a *app) chosenTask(but string) *row {
 	if len(a.tasks) == 0 {
