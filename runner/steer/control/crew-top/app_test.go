@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/gdamore/tcell/v2"
@@ -44,44 +45,30 @@ func (a *app) asked() (asked []control.Request) {
 }
 
 func TestKeys(t *testing.T) {
-	type row struct {
-		Keys string
-		Want []control.Request
-	}
-	crewtest.Examples(t, "testdata/keys.jsonl", func(t *testing.T, row row) {
-		a := keyed(t, 30, row.Keys)
+	crewtest.Examples(t, "testdata/keys.jsonl", func(t *testing.T, row struct {
+		Tasks                      *int // nil for 30
+		State, Over, Keys, Message string
+		Quit                       bool
+		Want                       []control.Request
+	}) {
+		a := keyed(t, 30, "")
+		if row.Tasks != nil {
+			a.tasks = a.tasks[:*row.Tasks]
+		}
+		a.status.State, a.over = cmp.Or(row.State, a.status.State), row.Over
+		press(a, row.Keys)
 		require.Equal(t, row.Want, a.asked())
-		require.False(t, a.quit)
+		require.Equal(t, row.Quit, a.quit)
+		require.True(t, row.Message == "" || row.Message == a.message, a.message)
 	})
-	require.True(t, keyed(t, 30, "q").quit)
-	require.False(t, keyed(t, 30, "lq").quit)
-
-	a := keyed(t, 30, "")
-	a.status.State = "paused"
-	a.key(tcell.KeyRune, 'p')
-	require.Equal(t, []control.Request{{Op: "resume"}}, a.asked())
 
 	// The request is for the task in the question, even if it ends meanwhile.
-	a = keyed(t, 30, "c")
+	a := keyed(t, 30, "c")
 	a.status.Tasks = a.status.Tasks[1:]
 	a.update(&a.status, nil, a.looked)
 	a.key(tcell.KeyRune, 'y')
 	require.Equal(t, []control.Request{{Op: "cancel", Tasks: []uint64{1235}}}, a.asked())
 
-	// No task to choose, and no run to ask.
-	a = keyed(t, 0, "")
-	a.tasks = nil
-	a.key(tcell.KeyRune, 'c')
-	require.Equal(t, "no task is running", a.message)
-	require.Equal(t, "task 101 has ended", keyed(t, 3, "Ec").message)
-	require.Equal(t, "task 1235 is running", keyed(t, 3, "r").message)
-	a = keyed(t, 3, "")
-	a.over = "ended"
-	for _, key := range "pc+-dl" {
-		a.key(tcell.KeyRune, key)
-		require.Empty(t, a.asked())
-		require.Equal(t, "the run has ended", a.message)
-	}
 	for range 2 * keptAsks {
 		a = keyed(t, 3, "+++++++++++++++++")
 	}
