@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
-	"crew/runner/decide/task"
 	"crew/runner/steer/control"
 )
 
@@ -30,83 +30,83 @@ func release(t *testing.T, p *crewtest.Process, name string, status int) {
 	require.NoError(t, os.Rename(path+".new", path))
 }
 
-// TestSteering checks that a page sees and controls a run.
+// TestSteering plays testdata/steering.txt, in which PID is the ID of the run and PATH leads to its events. A
+// step is one of these, where REGEX matches a status and what comes with it:
+//
+//	sees STATE RUNNING SLOTS  the page gets such a status
+//	do REQUEST => REGEX       send a request
+//	get PATH => REGEX         get a page
+//	lacks TEXT                the page lacks this
+//	release NAME STATUS       let a task exit
+//	finished ID => TEXT       the page gets the end of a task, with this
+//	log ID                    read the output of a task
+//	reads LINE                the next line of that; none at its end
+//	exposes METRIC VALUE      a metric of the run gets this value
 func TestSteering(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, Config{})
 	p := startCrew(t, "-j1", "--name", "steered", "--state", "st", waiting, ":::", "a", "b", "c", "d", "e")
 	pid := p.Cmd.Process.Pid
+	s := startSite(t, Config{})
 	path := s.open(pid)
-	_, list := s.get("")
-	require.Contains(t, list, fmt.Sprintf("run/%d/", pid))
 	b := listen(t, s.url+path+"events", "")
-	do := func(request string) control.Reply {
-		t.Helper()
-		status, reply := s.do(path, request)
-		require.Equal(t, http.StatusOK, status, "%s: %s", request, reply.Error)
-		return reply
+	fill := strings.NewReplacer("PID", strconv.Itoa(pid), "PATH", "/"+path).Replace
+	var text string
+	var log *bufio.Scanner
+	steps := strings.Split(strings.TrimSpace(crewtest.ReadFile(t, "testdata/steering.txt")), "\n")
+	for _, step := range steps[1:] {
+		op, rest, _ := strings.Cut(step, " ")
+		what, want, _ := strings.Cut(fill(rest), " => ")
+		words := append(strings.Fields(what), "")
+		id, _ := strconv.ParseUint(words[0], 10, 64)
+		switch op {
+		case "#":
+		case "sees":
+			b.status(func(s *control.Status) bool {
+				return strings.HasPrefix(fmt.Sprintln(s.State, s.Progress.Running, len(s.Slots)), what)
+			})
+		case "do":
+			status, reply := s.do(path, what)
+			require.Regexp(t, want, fmt.Sprint(status, " ", reply.Tasks, " ", reply.Error), step)
+		case "get":
+			var status int
+			status, text = s.get(what[1:])
+			require.Regexp(t, want, fmt.Sprint(status, " ", text), step)
+		case "lacks":
+			require.NotContains(t, text, what)
+		case "release":
+			status, err := strconv.Atoi(words[1])
+			require.NoError(t, err)
+			release(t, p, words[0], status)
+		case "finished":
+			end, _ := json.Marshal(b.finished(id))
+			require.Contains(t, string(end), want, step)
+		case "log":
+			resp, err := http.Get(s.url + path + "log?task=" + what)
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			require.Equal(t, "text/plain; charset=utf-8", resp.Header.Get("Content-Type"))
+			log = bufio.NewScanner(resp.Body)
+		case "reads":
+			require.Equal(t, what != "", log.Scan())
+			require.Equal(t, what, log.Text())
+		case "exposes":
+			line := strings.Replace(words[0], "#", fmt.Sprintf(`{run="steered",pid="%d"`, pid), 1) + "} " + words[1] + "\n"
+			crewtest.Until(t, func() bool { // a status may be ahead of the events, or behind them
+				_, text := s.get("metrics")
+				return strings.Contains(text, line)
+			}, "%s", line)
+		default:
+			require.Fail(t, "no such step", step)
+		}
 	}
-	runs := func(n int64) func(*control.Status) bool {
-		return func(s *control.Status) bool { return s.Progress.Running == n }
-	}
-
-	b.status(runs(1))
-	do(`{"op":"pause"}`)
-	release(t, p, "a", 0)
-	require.Equal(t, task.OK, b.finished(1).Outcome)
-	b.status(func(s *control.Status) bool { return s.State == "paused" && s.Progress.Running == 0 })
-	do(`{"op":"resume"}`)
-	b.status(runs(1))
-	do(`{"op":"resize","n":2}`)
-	b.status(func(s *control.Status) bool { return len(s.Slots) == 2 && s.Progress.Running == 2 })
-
-	resp, err := http.Get(s.url + path + "log?task=2")
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	require.Equal(t, "text/plain; charset=utf-8", resp.Header.Get("Content-Type"))
-	log := bufio.NewScanner(resp.Body)
-	require.True(t, log.Scan())
-	require.Equal(t, "out b", log.Text())
-	release(t, p, "b", 3)
-	require.True(t, log.Scan())
-	require.Equal(t, "end b", log.Text())
-	require.False(t, log.Scan())
-	require.Equal(t, 3, *b.finished(2).Exit)
-
-	_, page := s.get(fmt.Sprintf("run/%d/", pid))
-	require.Contains(t, page, "out b", "it failed")
-	require.NotContains(t, page, "out a")
-	_, parts := s.get(path + "parts")
-	require.Contains(t, parts, "out b", "an open page gets the output, too")
-	require.NotContains(t, parts, "<html")
-	crewtest.Until(t, func() bool { // a status may be ahead of the events, or behind them
-		_, text := s.get("metrics")
-		of := strings.NewReplacer("#", fmt.Sprintf(`{run="steered",pid="%d"`, pid)).Replace
-		return strings.Contains(text, of("crew_up#} 1\n")) && strings.Contains(text, of(`crew_tasks_total#,outcome="exit"} 1`+"\n")) &&
-			strings.Contains(text, of("crew_workers#} 2\n")) && strings.Contains(text, of("crew_attempt_duration_seconds_count#} 2\n"))
-	}, "the metrics")
-
-	do(`{"op":"cancel","tasks":[3]}`)
-	require.Equal(t, task.Cancelled, b.finished(3).Outcome)
-	reply := do(`{"op":"retry","tasks":[2]}`)
-	require.Equal(t, []uint64{6}, reply.Tasks)
-	status, text := s.get(path + "log?task=99")
-	require.Equal(t, http.StatusNotFound, status)
-	require.Equal(t, 1, strings.Count(text, "\n"), text)
-	status, reply = s.do(path, `{"op":"cancel","tasks":[99]}`)
-	require.Equal(t, http.StatusConflict, status)
-	require.Contains(t, string(reply.Error), "99")
-
-	do(`{"op":"stop"}`)
-	b.status(func(s *control.Status) bool { return s.State == "done" })
 	require.Equal(t, `"ended"`, b.until(func(e sse) bool { return e.name == "over" }).data)
 	require.Empty(t, b.next().name)
 	p.Wait()
-	status, reply = s.do(path, `{"op":"pause"}`)
+	status, reply := s.do(path, `{"op":"pause"}`)
 	require.Equal(t, http.StatusGone, status)
 	require.NotEmpty(t, reply.Error)
 	require.Contains(t, s.open(pid), path[:strings.LastIndex(path, "-")], "it is still shown")
-	_, list = s.get("")
+	_, list := s.get("")
 	require.Regexp(t, fmt.Sprintf(`(?s)run/%d/.*>ended<`, pid), list)
 }
 
