@@ -29,9 +29,7 @@ func pages() []*Page {
 // mandoc returns the lines of a page as mandoc renders them, or skips the test.
 func mandoc(t *testing.T, p *Page, width int) []string {
 	t.Helper()
-	if _, err := exec.LookPath("mandoc"); err != nil {
-		t.Skip("no mandoc here")
-	}
+	crewtest.Needs(t, "mandoc")
 	out, err := exec.Command("mandoc", "-Tascii", fmt.Sprint("-Owidth=", width), p.file()).Output()
 	require.NoError(t, err)
 	text := regexp.MustCompile(".\b").ReplaceAllString(string(out), "") // bold and underlined
@@ -84,9 +82,7 @@ func TestRenderLines(t *testing.T) {
 }
 
 func TestLint(t *testing.T) {
-	if _, err := exec.LookPath("mandoc"); err != nil {
-		t.Skip("no mandoc here")
-	}
+	crewtest.Needs(t, "mandoc")
 	for _, p := range pages() {
 		// Pages of other programs need not be installed here; TestReferences checks those of crew.
 		out, err := exec.Command("mandoc", "-Tlint", "-Wstyle", p.file()).CombinedOutput()
@@ -144,9 +140,7 @@ func TestLength(t *testing.T) {
 // apropos finds the pages by common words.
 func TestApropos(t *testing.T) {
 	for _, tool := range []string{"mandb", "apropos"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("no %s here", tool)
-		}
+		crewtest.Needs(t, tool)
 	}
 	dir := t.TempDir()
 	for _, p := range pages() {

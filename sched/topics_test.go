@@ -37,9 +37,7 @@ func TestParseTopics(t *testing.T) {
 
 // FuzzParseTopics checks that Workers counts the workers of all topics.
 func FuzzParseTopics(f *testing.F) {
-	for _, s := range []string{"auto", "mail=2,db=1,*=5", "a=b=3", "=1", ",", "x=01"} {
-		f.Add(s)
-	}
+	crewtest.Seeds(f, "auto", "mail=2,db=1,*=5", "a=b=3", "=1", ",", "x=01")
 	f.Fuzz(func(t *testing.T, s string) {
 		topics, err := ParseTopics(s)
 		if err != nil || topics.Auto {

@@ -66,9 +66,7 @@ var built struct {
 // built once. Build skips the test if there is no go. TestMain must use Main.
 func Build(t testing.TB, pkg string) string {
 	t.Helper()
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("there is no go to build " + pkg + " with")
-	}
+	Needs(t, "go")
 	built.Lock()
 	defer built.Unlock()
 	program := filepath.Join(built.dir, filepath.Base(pkg))
@@ -96,6 +94,14 @@ func WriteFile(t testing.TB, path, text string, mode os.FileMode) {
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Needs skips the test if a program is not installed.
+func Needs(t testing.TB, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skip(err)
 	}
 }
 

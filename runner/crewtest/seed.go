@@ -54,6 +54,13 @@ func Rand(t testing.TB, round int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed(), name.Sum64()+uint64(round)))
 }
 
+// Seeds adds texts to the corpus of a fuzz test whose inputs are one text each.
+func Seeds(f *testing.F, texts ...string) {
+	for _, text := range texts {
+		f.Add(text)
+	}
+}
+
 // seed returns the seed of all random choices of this process.
 func seed() uint64 {
 	if n, err := strconv.ParseUint(os.Getenv("CREW_SOAK_SEED"), 10, 64); err == nil {

@@ -93,9 +93,7 @@ func TestComingFromTsp(t *testing.T) {
 	}
 	require.Equal(t, "1|status 0|status 0|2|status 0|status 0|installed|status 0|tested|status 2|",
 		outcomeOf(t, "exec 3>&1 >served\n"+serve+"\nuntil crew ctl status "+name+" 2>&1; do sleep 0.05; done\nexec >&3\n"+crew.String()+"kill $!; wait; rm -r served queue"))
-	if _, err := exec.LookPath("tsp"); err != nil {
-		t.Skip("no tsp here: it comes with the packages of .ci/run")
-	}
+	crewtest.Needs(t, "tsp")
 	require.Equal(t, "0|status 0|status 0|1|status 0|status 0|installed|status 0|tested|status 2|",
 		outcomeOf(t, "export TS_SOCKET=$HOME/socket\n"+theirs.String()+"tsp -K"))
 }

@@ -23,9 +23,7 @@ const recording = "man/crew.svg"
 func TestRecording(t *testing.T) {
 	crewtest.SoakOnly(t)
 	t.Parallel()
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("there is no bash")
-	}
+	crewtest.Needs(t, "bash")
 	then, err := os.ReadFile(recording)
 	require.NoError(t, err)
 	// On a busy machine the picture can differ by chance. Wrong words differ every time.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 func TestBytesInJSON(t *testing.T) {
@@ -22,9 +24,7 @@ func TestBytesInJSON(t *testing.T) {
 // FuzzBytes: every string survives JSON, on one line, and encoding/json decodes UTF-8 text to the same
 // string.
 func FuzzBytes(f *testing.F) {
-	for _, s := range []string{"", "plain", "a\xffb", "\x00\n\"\\", "\u2028�😀", "{\"base64\":\"QQ==\"}", "\xed\xa0\x80"} {
-		f.Add(s)
-	}
+	crewtest.Seeds(f, "", "plain", "a\xffb", "\x00\n\"\\", "\u2028�😀", "{\"base64\":\"QQ==\"}", "\xed\xa0\x80")
 	f.Fuzz(func(t *testing.T, s string) {
 		text, err := json.Marshal([]Bytes{Bytes(s)})
 		require.NoError(t, err)

@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // FuzzNeeds: parsed needs can be formatted and parsed again.
 func FuzzNeeds(f *testing.F) {
-	for _, s := range []string{"", "gpu", "db:2,net", "a:01", "a,a", "a:,b", "é"} {
-		f.Add(s)
-	}
+	crewtest.Seeds(f, "", "gpu", "db:2,net", "a:01", "a,a", "a:,b", "é")
 	f.Fuzz(func(t *testing.T, s string) {
 		needs, err := ParseNeeds(s)
 		if err != nil {

@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // FuzzVisibleQuote: shells read back the original text from the quoted one.
 func FuzzVisibleQuote(f *testing.F) {
-	for _, s := range []string{"", "a b", "it's", "\x1b[2J", "-\t-", "%s\\033\x01", "a\nb", "a\n\n", "\n", "\xff\u009b\u202e!x$(y)`z`", "\r1\x002"} {
-		f.Add(s)
-	}
+	crewtest.Seeds(f, "", "a b", "it's", "\x1b[2J", "-\t-", "%s\\033\x01", "a\nb", "a\n\n", "\n", "\xff\u009b\u202e!x$(y)`z`", "\r1\x002")
 	var shells []string
 	for _, name := range []string{"sh", "bash", "dash", "zsh", "ksh", "mksh"} {
 		if path, err := exec.LookPath(name); err == nil {

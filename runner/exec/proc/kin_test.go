@@ -2,7 +2,6 @@ package proc
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,9 +20,7 @@ import (
 // daemon is the newest process of the machine.
 func TestADaemonStaysOneWhenItsTaskIsAskedToEnd(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("setsid"); err != nil {
-		t.Skip("needs setsid")
-	}
+	crewtest.Needs(t, "setsid")
 	l, dir := local(t, nil), t.TempDir()
 	crewtest.WriteFile(t, dir+"/daemon", "echo $$ > pid; until test -e go; do sleep .01; done; sleep 1000 & echo $! > child; wait", 0o644)
 	tk := sh("sh -c 'setsid sh daemon >/dev/null 2>&1 &'; echo $$ > ready; exec sleep 1000")

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 func words(uses []use) []string {
@@ -17,10 +19,8 @@ func words(uses []use) []string {
 }
 
 func FuzzArgs(f *testing.F) {
-	for _, s := range []string{"", "-kj4\x00ls\x00-l", "-j\x00-1\x00--\x00x", "--output=raw\x00-u\x00:::\x00a", "-0n1P8", "--retires\x00x", "\n\x00&",
-		"-d\x00a b\x00--tag-string=\xff\n\x00\x00x y"} {
-		f.Add(s)
-	}
+	crewtest.Seeds(f, "", "-kj4\x00ls\x00-l", "-j\x00-1\x00--\x00x", "--output=raw\x00-u\x00:::\x00a", "-0n1P8", "--retires\x00x", "\n\x00&",
+		"-d\x00a b\x00--tag-string=\xff\n\x00\x00x y")
 	f.Fuzz(func(t *testing.T, joined string) {
 		args := strings.Split(joined, "\x00")
 		l, err := commands[0].split(args)

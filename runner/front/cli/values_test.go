@@ -41,9 +41,7 @@ func TestPolicies(t *testing.T) {
 
 // FuzzValues checks that no value makes a parser crash, and that parsed values are valid for the other packages.
 func FuzzValues(f *testing.F) {
-	for _, s := range []string{"1d12h", "exit:1-99,any", "soon,done=10%", "gpu=3", "gpu:0,1,3", "10/1m,burst=5", "5/h"} {
-		f.Add(s)
-	}
+	crewtest.Seeds(f, "1d12h", "exit:1-99,any", "soon,done=10%", "gpu=3", "gpu:0,1,3", "10/1m,burst=5", "5/h")
 	f.Fuzz(func(t *testing.T, s string) {
 		if d, err := task.ParseDuration(s); err == nil {
 			require.True(t, d >= 0 && d <= task.MaxDuration)

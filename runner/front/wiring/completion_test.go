@@ -30,9 +30,7 @@ func TestCompletion(t *testing.T) {
 	for shell, needs := range completers {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
-			if _, err := exec.LookPath(cmp.Or(needs, shell)); err != nil {
-				t.Skip(err)
-			}
+			crewtest.Needs(t, cmp.Or(needs, shell))
 			dir := t.TempDir()
 			o, err := cli.Parse([]string{"crew", "--completion", shell}, func(string) string { return "" })
 			require.NoError(t, err)

@@ -6,13 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/show/history"
 )
 
 func FuzzJoblogCommand(f *testing.F) {
-	for _, s := range []string{"", "a\tb", `\t`, "\\\n\r", "plain", `\x1b`, "\x1b[2J\a\x7f", "\u009b é\x9b\xff", `\`, `\x`, `\x1`} {
-		f.Add(s)
-	}
+	crewtest.Seeds(f, "", "a\tb", `\t`, "\\\n\r", "plain", `\x1b`, "\x1b[2J\a\x7f", "\u009b é\x9b\xff", `\`, `\x`, `\x1`)
 	f.Fuzz(func(t *testing.T, s string) {
 		got := string(appendEscaped(nil, s))
 		require.NotRegexp(t, `[\x00-\x1f\x7f\x{80}-\x{9f}]`, got)

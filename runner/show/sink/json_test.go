@@ -65,9 +65,7 @@ func (c crumbs) WriteTo(w io.Writer) (int64, error) {
 }
 
 func FuzzJSONString(f *testing.F) {
-	for _, s := range []string{"", "a", "\"\\\b\f\n\r\t\x00\x7f<&>", "ä€😀", "\xff\xc3", "\u2028", "a\xe2\x82", "é\xff€", "\U0010FFFFa", "\xf0\x9f\x98"} {
-		f.Add(s)
-	}
+	crewtest.Seeds(f, "", "a", "\"\\\b\f\n\r\t\x00\x7f<&>", "ä€😀", "\xff\xc3", "\u2028", "a\xe2\x82", "é\xff€", "\U0010FFFFa", "\xf0\x9f\x98")
 	f.Fuzz(func(t *testing.T, s string) {
 		for round := range 20 { // with other sizes each time
 			var b bytes.Buffer
