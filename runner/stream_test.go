@@ -144,8 +144,8 @@ func windowed(workers, window int) core.Config {
 // waits.
 func TestStreamKnowsWhatToExpect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		exec, sink := newFakeStreamer(never), &fakeSink{}
-		r, end := begin(t, windowed(2, 2), &tasks{n: 6}, exec, nil, sink)
+		exec := newFakeStreamer(never)
+		r, end := begin(t, windowed(2, 2), &tasks{n: 6}, exec, nil)
 		require.Equal(t, []task.Expectation{task.ExpectMore}, exec.expected[1], "two tasks wait")
 		exec.End(1, 1, 1, nil)
 		exec.End(1, 3, 1, nil)
@@ -163,8 +163,8 @@ func TestStreamKnowsWhatToExpect(t *testing.T) {
 // meanwhile.
 func TestStreamResizes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		exec, sink := newFakeStreamer(never), &fakeSink{}
-		r, end := begin(t, windowed(2, 1), &tasks{n: 100}, exec, nil, sink)
+		exec := newFakeStreamer(never)
+		r, end := begin(t, windowed(2, 1), &tasks{n: 100}, exec, nil)
 		r.Do(task.Command{Op: task.Resize, N: 1})
 		synctest.Wait()
 		require.Equal(t, task.ExpectNone, exec.expected[2][len(exec.expected[2])-1])
@@ -211,9 +211,9 @@ func TestStreamCancelsUntaken(t *testing.T) {
 func TestStreamEndsWorkers(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			exec, sink := newFakeStreamer(answer), &fakeSink{}
+			exec := newFakeStreamer(answer)
 			exec.stuck = true
-			r, end := begin(t, windowed(2, 4), &tasks{n: 10}, exec, nil, sink)
+			r, end := begin(t, windowed(2, 4), &tasks{n: 10}, exec, nil)
 			select {
 			case <-end:
 				require.Fail(t, "the workers have not ended")
@@ -253,9 +253,8 @@ func TestStreamRepeatsUnbegun(t *testing.T) {
 			}
 			return r
 		})
-		sink := &fakeSink{}
 		start := time.Now()
-		_, end := begin(t, windowed(2, 16), &tasks{n: 100}, exec, nil, sink)
+		_, end := begin(t, windowed(2, 16), &tasks{n: 100}, exec, nil)
 		e := <-end
 		require.EqualValues(t, 100, e.Stats.ByOutcome[task.OK])
 		require.Zero(t, e.Stats.Lost)
