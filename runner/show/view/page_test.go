@@ -147,12 +147,12 @@ func TestPageIsSmall(t *testing.T) {
 }
 
 func TestSpansAreShort(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0s", 300 * time.Microsecond: "300µs", 42 * time.Millisecond: "42ms", 1234 * time.Millisecond: "1.23s", 59940 * time.Millisecond: "59.9s",
-		59960 * time.Millisecond: "1m0s", 3*time.Hour + 5*time.Minute: "3h5m0s", 50 * time.Hour: "50h0m0s",
-	} {
-		require.Equal(t, want, span(d))
-	}
+	crewtest.Examples(t, "testdata/spans.jsonl", func(t *testing.T, row struct {
+		Seconds task.Seconds
+		Span    string
+	}) {
+		require.Equal(t, row.Span, span(time.Duration(row.Seconds)))
+	})
 	require.Equal(t, "12,345,678", count(12345678))
 	require.Equal(t, "-1,000", count(-1000))
 }
