@@ -235,15 +235,9 @@ func TestHelpIndex(t *testing.T) {
 
 // TestHelpAnswers checks that sections contain what newcomers look for there.
 func TestHelpAnswers(t *testing.T) {
-	for topic, want := range map[string]string{
-		"backoff": "--retry-delay", "order": "-k", "per host": "--per-key", "make": "--makes", "daemons": "setsid", "dag": "\"after\"",
-		"resume": "--state", "gpu": "--cap", "quoting": "{}", "cron": "crontab", "exit": "123",
-		"Ctrl-C": "SIGINT", "power loss": "power", "queue": "crew serve", "ssh": "-S", "rate": "--rate",
-		"stop everything": "crew ctl", "stdin": "standard input", "timeout": "--timeout", "env": "CREW_SEQ", "dependencies": "--after",
-		"first failure": "--halt", "orphans": "SIGKILL",
-	} {
+	crewtest.Examples(t, "testdata/answers.jsonl", func(t *testing.T, row struct{ Topic, Answer string }) {
 		var o Options
-		require.NoError(t, o.takeTopic(strings.Fields(topic)), topic)
-		require.Contains(t, o.Print, want, topic)
-	}
+		require.NoError(t, o.takeTopic(strings.Fields(row.Topic)))
+		require.Contains(t, o.Print, row.Answer, row.Topic)
+	})
 }
