@@ -4,8 +4,9 @@
 //     shown. A killed run resumes from it, and a queue keeps its tasks in it.
 //   - trust opens, creates and replaces files only where no other user could interfere.
 //
-// The core decides, and the journal is told through runner.Recorder; it never decides itself. A
-// line that says that something ended is written after the output that it refers to.
+// During a run the core decides, and the journal is only told, through runner.Recorder. When a run is
+// resumed, journal.Source.Next decides which tasks are done. A line that says that something ended is
+// written after the output that it refers to.
 //
 // Begin with journal.Open and, for what a resumed run makes of a task, journal.Source.Next.
 package keep

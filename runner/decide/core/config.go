@@ -64,7 +64,7 @@ type Queue struct {
 // Order configures the order of results.
 type Order struct {
 	Keep   bool // release results in input order
-	Window int  // with Keep: how many tasks may be admitted from the first unreleased one on
+	Window int  // with Keep: how many tasks may be admitted from the first unreleased one on, whatever Queue.Buffer is; wiring sets 1<<20
 }
 
 // Limit limits the time of each attempt and of the run. At most one of Run and Until is set.

@@ -175,7 +175,7 @@ func (w *worker) takeUnexpectedLine(p []byte) {
 	}
 	what := w.excerpt(p)
 	if w.answers == 0 && w.Ready == nil {
-		what += ": if that says that it is ready, add --worker-ready REGEX"
+		what += ": if that means that the worker is ready, add --worker-ready REGEX"
 	}
 	w.noteNeverRead("it wrote " + what)
 	w.endWorker(false)
@@ -183,7 +183,7 @@ func (w *worker) takeUnexpectedLine(p []byte) {
 	case w.neverReadWhy != "": // reap will report it
 		return
 	case len(w.ended) == 0:
-		w.notify("wrote a line that answers no record, and is replaced: " + what)
+		w.notify("is replaced, because it wrote a line that answers no record: " + what)
 		return
 	}
 	r := w.ended[len(w.ended)-1]

@@ -114,7 +114,7 @@ func TestALateLineEndsTheWorker(t *testing.T) {
 		go c.Wake(1)
 	}
 	c.run()
-	require.Equal(t, []string{`worker 1 wrote a line that answers no record, and is replaced: "late"`}, c.awaitNotices(t, 1))
+	require.Equal(t, []string{`worker 1 is replaced, because it wrote a line that answers no record: "late"`}, c.awaitNotices(t, 1))
 }
 
 func TestEndOfARecordThatWaits(t *testing.T) {

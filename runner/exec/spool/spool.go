@@ -3,7 +3,8 @@
 // buffers with captured output, and package sink with results that wait for their turn.
 //
 // If the file cannot take more, for example because the disk is full, what was written stays readable. Package
-// proc kills the attempt, HandOver sets Result.Fault, and core.Core.Abort drains the run.
+// proc kills the attempt, HandOver sets Result.Fault, and core.Core.Abort drains the run. The task is not
+// retried, and a resumed run runs it again. On a worker of a hub the attempt ends as task.Lost.
 package spool
 
 import (

@@ -59,7 +59,7 @@ func (a *attached) open(name string) (err error) {
 	case r.Version != Version:
 		return fmt.Errorf("run %s was detached by another version of crew: %w", r.Run, &versionError{r.Version})
 	case r.State == runLeft:
-		return fmt.Errorf("%s is no run but a request to add tasks, which waits for a crew serve", r.Run)
+		return fmt.Errorf("%s is not a run: it is a request to add tasks that waits for a crew serve", r.Run)
 	case r.Progress == nil:
 		return fmt.Errorf("run %s is not detached: its submitter, process %d on %s, shows the results", r.Run, r.PID, task.Printable(r.Host))
 	case r.State == runHanding:

@@ -175,7 +175,7 @@ func refusal(err error) error {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthRevoked):
 		return errRefused
 	case errors.Is(err, nats.ErrPermissionViolation) && !isLateReply(what):
-		return fmt.Errorf("these credentials do not allow that: runs need those of a submitter, crew worker those of a worker, "+
+		return fmt.Errorf("these credentials do not allow that: a run needs credentials of a submitter, crew worker those of a worker, "+
 			"crew engine invite and revoke those of the owner (refused was %s)", what)
 	}
 	return nil

@@ -210,7 +210,7 @@ func fromEnvironment(value string) ([]use, error) {
 	for i := range l.uses {
 		u := &l.uses[i]
 		if hasWord("help version completion", u.opt.name) {
-			return nil, &UsageError{"CREW_OPTS holds " + u.spelled, "no run would ever start: write it on the command line"}
+			return nil, &UsageError{"CREW_OPTS holds " + u.spelled, "with it, no run would ever start: write it on the command line instead"}
 		}
 		u.env = true
 	}

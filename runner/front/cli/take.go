@@ -35,7 +35,7 @@ func (c *command) takeOperands(o *Options, operands []string) (err error) {
 	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove:
 		if c.operands == takesMove {
 			if lacks || !hasWord("first last", operands[n-1]) {
-				return c.errOperands("crew %s needs first or last at the end", c.name)
+				return c.errOperands("crew %s needs \"first\" or \"last\" at the end", c.name)
 			}
 			ctl.Last, operands, lacks = operands[n-1] == "last", operands[:n-1], n == 1
 		}

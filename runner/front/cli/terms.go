@@ -49,7 +49,7 @@ func parseCap(s string) (c task.Cap, err error) {
 	if s[end] == '=' {
 		n, err := parseWhole(list, 1, task.MostUnits)
 		if err != nil {
-			err = fmt.Errorf("%w; of more units, let one stand for several", err)
+			err = fmt.Errorf("%w; for more units, let one stand for several", err)
 		}
 		for i := range n {
 			c.Units = append(c.Units, strconv.Itoa(i))

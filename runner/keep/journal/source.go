@@ -26,9 +26,10 @@ type Source struct {
 // Source returns a Source for the tasks of src.
 func (j *Journal) Source(src source) *Source { return &Source{journal: j, src: src} }
 
-// Next returns the next task. It sets Done if the task is done, and sets Identity if the task may
-// still be recorded: failed tasks and tasks that make files can run again. After Close it returns
-// io.EOF.
+// Next returns the next task. It sets Done if the task's end is recorded and its result was shown or can
+// be read intact; otherwise the task runs. With Resume.RetryFailed, a failed task is not done. setMaking
+// decides for tasks that make files. Next sets Identity if the task may still be recorded: failed tasks
+// and tasks that make files can run again. After Close it returns io.EOF.
 func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	t, err := s.src.Next(number)
 	if err != nil {

@@ -46,7 +46,7 @@ func (s *site) redirectPlace(r *syntax.Redirect, word *syntax.Word) place {
 	case r.Op == syntax.Hdoc, r.Op == syntax.DashHdoc, (r.Op == syntax.DplIn || r.Op == syntax.DplOut) && s.mark.piece.anyText():
 		return refuseName
 	case s.c.Batch && s.mark.piece.ofEach() && r.Op != syntax.WordHdoc:
-		return refuse("cannot be where a redirection goes when a command takes several records",
+		return refuse("cannot be the target of a redirection if a command takes several records",
 			"write a fixed name, or take one record per command")
 	}
 	return place{}

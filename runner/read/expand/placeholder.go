@@ -275,9 +275,9 @@ func (h Placeholders) Check(records [][]string) error {
 			switch {
 			case !p.isRequired() || max(p.n, -p.n) <= len(list):
 			case p.kind == field:
-				return fmt.Errorf("%s %q: write %s where it may be missing", lacks, p.name, p.optionalText())
+				return fmt.Errorf("%s %q: if it may be missing, write %s", lacks, p.name, p.optionalText())
 			default:
-				return fmt.Errorf("%s for %s, only %d: write %s where it may be missing", lacks, p.text, len(list), p.optionalText())
+				return fmt.Errorf("%s for %s, only %d: if it may be missing, write %s", lacks, p.text, len(list), p.optionalText())
 			}
 		}
 	}

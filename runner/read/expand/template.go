@@ -7,7 +7,7 @@
 // Values are not written into scripts. They are passed as arguments, and the script refers to
 // them (script.go). For example, 'echo "{}"' runs as
 //
-//	sh -c '_crew1=${1}; shift 1; echo "${_crew1?}"' sh VALUE
+//	/bin/sh -c '_crew1=${1}; shift 1; echo "${_crew1?}"' /bin/sh VALUE
 //
 // The script is parsed once with mvdan.cc/sh, to find out how a reference must
 // be quoted (place.go), and whether a command evaluates its value (command.go): the value must
@@ -105,7 +105,7 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 	add := cfg.Insert == AtEnd
 	t.addFixed(t.shell...)
 	if i := slices.IndexFunc(t.shell[:at], func(w string) bool { return runners[basename(w)].operand > 0 }); i >= 0 {
-		return fmt.Errorf("%s joins its arguments to one script, so it cannot start the shell: write %[1]s and the script as the command", t.shell[i])
+		return fmt.Errorf("%s joins its arguments to one string, so --shell cannot use it: write %[1]s and the script as the command", t.shell[i])
 	}
 	pieces := scan(notOption(s), cfg)
 	c := newCompiler(f, cfg, false)
