@@ -181,6 +181,7 @@ func (c *Core) snapshot() *task.Snapshot {
 	s.Waiting = c.waitingGroups()
 	s.Queued, s.Buffer = c.queue.readAhead(), c.buffer()
 	s.Aside, _ = c.queue.aside()
+	s.Edits = c.queue.edits
 	return s
 }
 

@@ -68,6 +68,7 @@ func (c *Core) setTerms(e *entry, cmd task.Command) error {
 	default:
 		return fmt.Errorf("task %d is neither held nor waiting for its time", e.item.ID)
 	}
+	q.edits++
 	changed := *e.task
 	changed.Asked = &terms
 	c.replaceTask(e, &changed)

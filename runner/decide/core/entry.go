@@ -36,6 +36,7 @@ type entry struct {
 	hasTurn   bool         // under a serial policy: the tasks of its key before it have ended
 	awaits    int          // unfinished tasks that it comes after
 	followers []uint64     // tasks that come after it
+	nth       int64        // which push to the queue its latest was
 	due       time.Time    // earliest start of the next attempt; zero for the first
 	result    *task.Result // while decided
 	again     bool         // while decided: another attempt follows

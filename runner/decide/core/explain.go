@@ -235,25 +235,77 @@ func (c *Core) waitingGroups() (list []task.Blocking) {
 }
 
 // describe returns descriptions of the tasks that cmd names or, if it has no IDs, of the first
-// tasks that run, wait or have failed lately.
+// tasks that it selects.
 func (c *Core) describe(cmd task.Command) (list []task.Where) {
 	ids := cmd.IDs
 	if len(ids) == 0 {
-		for id, e := range c.entries {
-			if cmd.Only == "" || (cmd.Only == "waiting") == (e.state.isWaiting() || e.sentAhead()) {
-				ids = append(ids, id)
-			}
-		}
-		if cmd.Only == "" {
-			ids = slices.AppendSeq(ids, maps.Keys(c.queue.failed.tasks))
-		}
-		slices.Sort(ids)
+		ids = c.listed(cmd)
 		ids = ids[:min(len(ids), cmp.Or(cmd.N, maxListed))]
 	}
 	for _, id := range ids {
 		list = append(list, c.describeTask(id))
 	}
 	return list
+}
+
+// listed returns the IDs of the tasks that a task.Explain without IDs selects, in order.
+func (c *Core) listed(cmd task.Command) (ids []uint64) {
+	if cmd.Only == "waiting" {
+		return c.waitingInTurn()
+	}
+	for id, e := range c.entries {
+		if cmd.Only == "" || !e.state.isWaiting() && !e.sentAhead() {
+			ids = append(ids, id)
+		}
+	}
+	if cmd.Only == "" {
+		ids = slices.AppendSeq(ids, maps.Keys(c.queue.failed.tasks))
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// waitingInTurn returns the IDs of the waiting tasks in the order in which they would start, as far as
+// that is known: keys, limits and the costs of tasks do not count.
+func (c *Core) waitingInTurn() (ids []uint64) {
+	var turns []turn
+	for _, e := range c.entries {
+		if e.state.isWaiting() || e.sentAhead() {
+			turns = append(turns, c.turn(e))
+		}
+	}
+	slices.SortFunc(turns, func(a, b turn) int { return slices.Compare(a[:], b[:]) })
+	for _, t := range turns {
+		ids = append(ids, uint64(t[len(t)-1]))
+	}
+	return ids
+}
+
+// turn is the place of a waiting task among all others: its stage, the time that it waits for, its rank, its
+// place in the queue, and its ID. Turns compare like slices.
+type turn [5]int64
+
+// turn returns the turn of a waiting task.
+func (c *Core) turn(e *entry) turn {
+	t := turn{1, 0, e.item.Rank, e.nth, int64(e.item.ID)}
+	switch {
+	case e.sentAhead():
+		t[0] = 0
+	case e.state == queued || e.state == parked:
+		return t
+	case e.state == timed:
+		t[0], t[1] = 2, e.task.Asked.At.UnixNano()
+	case e.state == delayed:
+		t[0], t[1] = 2, c.time.Real(e.due).UnixNano()
+	case e.state == following:
+		t[0] = 3
+	case e.state == held:
+		t[0] = 4
+	default:
+		t[0] = 2 // it is being checked
+	}
+	t[3] = 0
+	return t
 }
 
 // describeTask returns a description of a task, even if it has ended or does not exist.

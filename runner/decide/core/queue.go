@@ -30,6 +30,8 @@ type queue struct {
 	paused    bool
 	halted    bool // paused by Config.Halt
 
+	pushes                  int64 // calls of push that queued a task
+	edits                   int64 // holds, releases and moves
 	lowestRank, highestRank int64 // given by hand so far
 }
 
@@ -68,6 +70,8 @@ func (q *queue) push(e *entry) bool {
 	}
 	ok := push(e.item)
 	if ok {
+		q.pushes++
+		e.nth = q.pushes
 		q.setState(e, queued)
 	}
 	return ok

@@ -41,7 +41,7 @@ type Command struct {
 	IDs   []uint64
 	Key   string
 	All   bool
-	Only  string // for Explain: "waiting" or "running" tasks; if empty, both and the failed tasks that Retry can run again
+	Only  string // for Explain: "waiting" tasks, first to start first, or "running" ones; if empty, both and the failed tasks that Retry can run again
 	Kill  bool   // for Cancel: kill attempts instead of asking them to end
 	Slot  Slot
 	Tasks []*Task

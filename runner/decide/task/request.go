@@ -9,8 +9,8 @@ type Request struct {
 	Tasks    []uint64  `json:"tasks,omitempty"`
 	Key      *Bytes    `json:"key,omitempty"`
 	All      bool      `json:"all,omitempty"`      // cancel, wait: all unfinished tasks
-	N        int       `json:"n,omitempty"`        // resize: number of workers; explain: most tasks to list
-	Only     string    `json:"only,omitempty"`     // explain: waiting, running, failed or ended
+	N        int       `json:"n,omitempty"`        // resize: number of workers; explain: most tasks to list, the first ones
+	Only     string    `json:"only,omitempty"`     // explain: waiting (first to start first), running, failed or ended
 	Relative bool      `json:"relative,omitempty"` // resize: add N
 	Last     bool      `json:"last,omitempty"`     // move: after all other tasks instead of before them
 	Rest     bool      `json:"rest,omitempty"`     // drain: run all tasks that were read

@@ -21,6 +21,7 @@ type Snapshot struct {
 	Queued   int        `json:"queued"`             // tasks read ahead that wait for a slot or their key
 	Buffer   int        `json:"buffer"`             // how many tasks may be read ahead
 	Aside    int        `json:"aside"`              // tasks that wait for something else: a retry, a limit or other tasks
+	Edits    int64      `json:"edits,omitempty"`    // how often a waiting task was held, released or moved
 }
 
 // Live is the output of an attempt, which may still grow. Its methods are safe for concurrent use with

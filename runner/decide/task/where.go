@@ -15,6 +15,7 @@ type Where struct {
 	Tag      Bytes     `json:"tag,omitempty"`
 	Said     Bytes     `json:"said,omitempty"`     // the last line of its persistent worker's stderr
 	Blocking *Blocking `json:"blocking,omitempty"` // what it waits for, if it is waiting
+	Priority int       `json:"priority,omitempty"` // Terms.Priority
 	Held     uint64    `json:"held,omitempty"`     // the unfinished task that must be shown before its result
 	Hint     string    `json:"hint,omitempty"`     // for an ended task: how the user can learn more
 	Of       *Task     `json:"-"`                  // the task, for ForClients; nil if it is no longer in memory
@@ -56,7 +57,8 @@ func (w Where) ForClients(now time.Time) Where {
 	}
 	if t := w.Of; t != nil {
 		w.Describe(t, w.Argv)
-		w.Record, w.Apart, w.Note = Bytes(t.LabelBeside(string(w.Command))), Bytes(t.LabelApart()), Bytes(t.Terms().Note)
+		w.Record, w.Apart = Bytes(t.LabelBeside(string(w.Command))), Bytes(t.LabelApart())
+		w.Note, w.Priority = Bytes(t.Terms().Note), t.Terms().Priority
 	}
 	return w
 }
