@@ -47,6 +47,7 @@ const listenTo = events => {
 		JSON.parse(e.data).forEach(line);
 		if (e.lastEventId) L.url = L.url.replace(/\d+\/$/, e.lastEventId + "/");
 	});
+	events.addEventListener("queue", () => $("queue").hidden = L.over);
 	events.addEventListener("status", e => {
 		status(JSON.parse(e.data));
 		L.told = performance.now();
@@ -60,7 +61,7 @@ const listenTo = events => {
 		$("sure").close();
 		for (const b of $("live").querySelectorAll("button, input")) b.disabled = true;
 		running([]);
-		for (const id of ["waits", "by-key", "run-now"]) $(id).hidden = id !== "run-now" || $("log").hidden;
+		for (const id of ["waits", "by-key", "queue", "run-now"]) $(id).hidden = id !== "run-now" || $("log").hidden;
 		refresh();
 		freshen();
 	});
@@ -236,6 +237,7 @@ const status = s => {
 	$("waits").replaceChildren(...[...new Set(why)].slice(0, 10).map(text => el("li", {textContent: text})));
 	running(s.tasks);
 	settle(s);
+	noteQueue(s);
 };
 const mostRunning = 50;
 // running updates the list of running tasks. It keeps the rows of tasks that still run, so that their
@@ -270,16 +272,18 @@ const settle = s => {
 	}
 };
 
-const did = {pause: "Paused", resume: "Resumed", resize: "Changed the number of workers", cancel: "Cancelled", retry: "Tried again", drain: "Draining", stop: "Stopping"};
+const did = {pause: "Paused", resume: "Resumed", resize: "Changed the number of workers", hold: "Held", release: "Released", move: "Will start next", cancel: "Cancelled", retry: "Tried again", drain: "Draining", stop: "Stopping"};
+const send = request => fetch(L.url + "do", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(request)});
 // ask sends a request to the run and shows the answer.
 const ask = async request => {
 	complain("");
 	say("");
 	try {
-		const answer = await fetch(L.url + "do", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(request)});
+		const answer = await send(request);
 		const reply = await answer.json().catch(() => ({}));
 		if (!answer.ok || reply.error) return complain(bytes(reply.error) || `The run did not do it (${answer.status}).`);
 		say(did[request.op] + (request.tasks ? ": task " + request.tasks.join(", ") : reply.tasks ? ": " + tasksOf(reply.tasks.length) : ""));
+		changeQueue();
 	} catch (e) {
 		complain("crew web does not answer: " + e.message);
 	}

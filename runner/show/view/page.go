@@ -88,7 +88,7 @@ func Page(w io.Writer, r *history.Report, live string) error {
 	title := visible(r.Title, 80) + " · crew report"
 	scripts := []string{"theme.js", "page.js", "timeline.js", "tasks.js"}
 	if live != "" {
-		title, scripts = visible(runName(r), 80)+" · crew", append(scripts, "live.js")
+		title, scripts = visible(runName(r), 80)+" · crew", append(scripts, "queue.js", "live.js")
 	}
 	c := newContent(r, live)
 	c.frame = newFrame(title, live != "", append(scripts, "start.js")...)

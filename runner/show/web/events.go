@@ -34,8 +34,8 @@ func (s *server) parsePlace(req *http.Request) (r *run, id string, next int) {
 func placeOf(id string, next int) string { return fmt.Sprintf("./%s-%d/", id, next) }
 
 // showEvents sends what happens in a run from a place on, until the run is over. It sends lines, with
-// the number of the next line as the event's id, and status. The last event is over, or reload if the
-// page has to be loaded again.
+// the number of the next line as the event's id, and status, after queue if others feed the run. The last
+// event is over, or reload if the page has to be loaded again.
 func (s *server) showEvents(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	r, id, next := s.parsePlace(req)
@@ -80,6 +80,9 @@ func (n *news) events(next int) []byte {
 	}
 	if len(n.lines) > 0 {
 		fmt.Fprintf(&b, "event: lines\nid: %d\ndata: [%s]\n\n", next, bytes.Join(n.lines, []byte(",")))
+	}
+	if n.status != nil && n.feeds {
+		b.WriteString("event: queue\ndata: null\n\n")
 	}
 	if n.status != nil {
 		fmt.Fprintf(&b, "event: status\ndata: %s\n\n", encoded(n.status))

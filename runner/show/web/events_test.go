@@ -27,8 +27,11 @@ type told struct {
 
 func tell(t *testing.T) *told {
 	s := control.Serve(control.Config{About: control.Hello{Name: "told", Command: "work"}, Do: func(c task.Command) task.Reply {
+		if c.Op == task.Explain {
+			return explained(c)
+		}
 		return task.Reply{Snapshot: &task.Snapshot{At: time.Now()}}
-	}})
+	}, Feed: func(*control.Addition, func([]uint64)) error { return nil }})
 	t.Cleanup(s.Close)
 	web := newServer(token, []byte{127, 0, 0, 1})
 	web.page = func(w io.Writer, r *history.Report, live string) error {

@@ -151,6 +151,7 @@ func (r *run) report() (rep *history.Report, id string, next int) {
 type news struct {
 	lines  [][]byte
 	status *control.Status
+	feeds  bool   // the run takes tasks
 	over   string // how the run ended, if no more lines follow
 	lost   bool   // the lines that the browser needs are no longer kept
 	rest   bool   // more lines follow
@@ -161,7 +162,7 @@ func (r *run) since(id string, next int) (n news) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	batch, ok := r.lines.from(next)
-	n = news{lines: batch, status: r.status, lost: !ok || id != r.lines.id, rest: next+len(batch) < r.lines.next()}
+	n = news{lines: batch, status: r.status, feeds: r.hello.Feeds, lost: !ok || id != r.lines.id, rest: next+len(batch) < r.lines.next()}
 	if !r.over.IsZero() && !n.rest {
 		n.over = r.hello.State
 	}
