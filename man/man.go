@@ -30,20 +30,17 @@ var (
 // Page is a manual page.
 type Page struct {
 	Name, Section string
-	source        *string
+	Source        string // in mdoc
 }
 
 // Pages lists all pages in the order of the search.
 var Pages = [...]Page{
-	{"crew", "1", &crew1}, {"crew-serve", "1", &serve1}, {"crew-engine", "1", &engine1}, {"crew-state", "1", &state1},
-	{"crew-workers", "7", &workers7}, {"crew-migrate", "7", &migrate7}, {"crew", "7", &crew7},
+	{"crew", "1", crew1}, {"crew-serve", "1", serve1}, {"crew-engine", "1", engine1}, {"crew-state", "1", state1},
+	{"crew-workers", "7", workers7}, {"crew-migrate", "7", migrate7}, {"crew", "7", crew7},
 }
 
 // String returns the usual name of the page, for example crew(1).
 func (p *Page) String() string { return p.Name + "(" + p.Section + ")" }
-
-// Source returns the mdoc source of the page.
-func (p *Page) Source() string { return *p.source }
 
 // Part is a page, a section or subsection of it, or the entry of an option.
 type Part struct {
@@ -61,12 +58,12 @@ func (p *Part) Text(width int) string {
 }
 
 // Whole returns the whole page as a part.
-func (p *Page) Whole() *Part { return &Part{Page: p, source: p.Source()} }
+func (p *Page) Whole() *Part { return &Part{Page: p, source: p.Source} }
 
 // Parts returns the sections and subsections of the page in order. A section includes its subsections.
 func (p *Page) Parts() []*Part {
 	var parts []*Part
-	source := p.Source()
+	source := p.Source
 	for at := 0; at < len(source); {
 		line, _, _ := strings.Cut(source[at:], "\n")
 		rest := source[at:]
@@ -92,7 +89,7 @@ func until(text, mark string) string {
 func Entry(option string) *Part {
 	var entry strings.Builder
 	depth := 0 // of nested lists; 1 in the list of the entry
-	for line := range strings.Lines(Pages[0].Source()) {
+	for line := range strings.Lines(Pages[0].Source) {
 		macro, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
 		case depth == 0 && macro == ".It" && isEntry(rest, option):

@@ -42,8 +42,8 @@ func TestPages(t *testing.T) {
 	var want []string
 	for _, p := range pages() {
 		want = append(want, p.file())
-		require.Contains(t, p.Source(), "\n.Nm "+p.Name+"\n")
-		require.Contains(t, p.Source(), ".Dt "+strings.ToUpper(p.Name)+" "+p.Section+"\n")
+		require.Contains(t, p.Source, "\n.Nm "+p.Name+"\n")
+		require.Contains(t, p.Source, ".Dt "+strings.ToUpper(p.Name)+" "+p.Section+"\n")
 	}
 	require.ElementsMatch(t, want, files)
 }
@@ -104,7 +104,7 @@ func TestReferences(t *testing.T) {
 	}
 	seen := 0
 	for _, p := range pages() {
-		source := p.Source()
+		source := p.Source
 		for _, m := range regexp.MustCompile(`(?m)\bSx (.+?)(?: Pc)?(?: [.,:;)])*$`).FindAllStringSubmatch(source, -1) {
 			require.Contains(t, titles[p.String()], m[1], p)
 			seen++
@@ -146,7 +146,7 @@ func TestApropos(t *testing.T) {
 	for _, p := range pages() {
 		in := filepath.Join(dir, "man"+p.Section)
 		require.NoError(t, os.MkdirAll(in, 0o755))
-		crewtest.WriteFile(t, filepath.Join(in, p.file()), p.Source(), 0o644)
+		crewtest.WriteFile(t, filepath.Join(in, p.file()), p.Source, 0o644)
 	}
 	out, err := exec.Command("mandb", "--create", "--quiet", "--user-db", dir).CombinedOutput()
 	require.NoError(t, err, "%s", out)

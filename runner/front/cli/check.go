@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	_ "embed" // the rules
 	"path/filepath"
 	"regexp"
@@ -65,17 +66,12 @@ func (o *Options) refusals() (all []UsageError) {
 						refuse(u, with, u.withChoice()+" and "+with.withChoice()+" do not go together", hint)
 					}
 				}
-			case !o.anyHolds(others):
+			case !slices.ContainsFunc(strings.Fields(others), func(cond string) bool { return o.match(cond) != nil }):
 				refuse(u, u, u.withChoice()+" needs "+what, hint)
 			}
 		}
 	}
 	return all
-}
-
-// anyHolds reports whether one of the conditions holds.
-func (o *Options) anyHolds(conds string) bool {
-	return slices.ContainsFunc(strings.Fields(conds), func(cond string) bool { return o.match(cond) != nil })
 }
 
 // match returns the use that makes a condition hold, or nil. Its spelling names all parts of the condition.
@@ -150,14 +146,10 @@ func (o *Options) stateName(name string) string {
 
 // Workers returns the option that sets the number of workers, as it was typed, or "".
 func (o *Options) Workers() string {
-	u := o.given("jobs")
-	if u == nil {
-		u = o.match("topics!=auto")
+	if u := cmp.Or(o.given("jobs"), o.match("topics!=auto")); u != nil {
+		return u.withValue()
 	}
-	if u == nil {
-		return ""
-	}
-	return u.withValue()
+	return ""
 }
 
 // takes reports whether o is an option of c.

@@ -60,7 +60,11 @@ func complete(shell string, words []string) *Completion {
 		return x
 	}
 	if last == 0 {
-		x.addCommands()
+		for _, c := range commands {
+			if isCommand(c.name) {
+				x.add(c.name, c.text)
+			}
+		}
 	}
 	for _, u := range l.uses {
 		if u.opt.name == "run" {
@@ -88,15 +92,6 @@ func joinValues(words []string, at []int) (joined []string, where []int) {
 func (x *Completion) add(word, text string) {
 	if same := func(c Candidate) bool { return c.Word == word }; strings.HasPrefix(word, x.prefix) && !slices.ContainsFunc(x.words, same) {
 		x.words = append(x.words, Candidate{word, text})
-	}
-}
-
-// addCommands adds crew's commands.
-func (x *Completion) addCommands() {
-	for _, c := range commands {
-		if isCommand(c.name) {
-			x.add(c.name, c.text)
-		}
 	}
 }
 
@@ -192,7 +187,7 @@ func (x *Completion) addOperands(c *command, n, first int) {
 	}
 }
 
-// Text returns the completion in the form for the script of completionScript: a line with the kind, and a line
+// Text returns the completion in the form for completionScripts: a line with the kind, and a line
 // for each word. more holds the runs and tasks, if x asks for them.
 func (x *Completion) Text(more []Candidate) string {
 	for _, m := range more {
@@ -213,16 +208,8 @@ func (x *Completion) Text(more []Candidate) string {
 	return b.String()
 }
 
-// completionScript returns the script that makes a shell complete crew's command lines.
-func completionScript(shell string) string {
-	switch shell {
-	case "zsh":
-		return zshScript
-	case "fish":
-		return fishScript
-	}
-	return bashScript
-}
+// completionScripts are the scripts that make a shell complete crew's command lines.
+var completionScripts = map[string]string{"bash": bashScript, "fish": fishScript, "zsh": zshScript}
 
 const bashScript = `# bash completion for crew: eval "$(crew --completion bash)"
 _crew() {

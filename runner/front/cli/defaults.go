@@ -46,7 +46,17 @@ func (o *Options) finish() {
 	if o.Pool.TTY {
 		o.Output.Mode = "raw"
 	}
-	o.finishPipe()
+	if p := &o.Pipe; p.On {
+		if p.Block == 0 && p.Records == 0 {
+			p.Block = DefaultBlock
+		}
+		if !o.Any("recend recstart") {
+			p.End = "\n"
+		}
+		if o.Coproc.Words != "" { // a filter's last block ends only when the filter exits, so the next one overlaps it
+			o.Coproc.Window = max(o.Coproc.Window, 2)
+		}
+	}
 	c := &o.Command
 	c.NoArgs = c.MaxArgs == 0 && o.given("max-args") != nil
 	switch {
@@ -69,20 +79,3 @@ const spreadChars = 128 << 10
 
 // DefaultBlock is the default of --block.
 const DefaultBlock = 1 << 20
-
-// finishPipe sets the defaults of --pipe.
-func (o *Options) finishPipe() {
-	p := &o.Pipe
-	if !p.On {
-		return
-	}
-	if p.Block == 0 && p.Records == 0 {
-		p.Block = DefaultBlock
-	}
-	if !o.Any("recend recstart") {
-		p.End = "\n"
-	}
-	if o.Coproc.Words != "" { // a filter's last block ends only when the filter exits, so the next one overlaps it
-		o.Coproc.Window = max(o.Coproc.Window, 2)
-	}
-}

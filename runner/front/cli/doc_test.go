@@ -20,7 +20,7 @@ func manSection(t *testing.T, page, heading string) string {
 	t.Helper()
 	i := slices.IndexFunc(man.Pages[:], func(p man.Page) bool { return p.String() == page })
 	require.GreaterOrEqual(t, i, 0, page)
-	_, section, found := strings.Cut(man.Pages[i].Source(), "\n"+heading+"\n")
+	_, section, found := strings.Cut(man.Pages[i].Source, "\n"+heading+"\n")
 	require.True(t, found, heading)
 	section, _, _ = strings.Cut(section, "\n"+heading[:len(".Sh ")])
 	return section

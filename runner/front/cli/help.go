@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -83,8 +82,7 @@ func helpText() string {
 func (c *command) help(short bool) string {
 	switch {
 	case c.name == DoRun && short:
-		list := strings.Fields(shortOptions)
-		return shortHead + optionRows(false, func(o *option) bool { return o.ofRuns() && slices.Contains(list, o.name) }) + shortTail
+		return shortHead + optionRows(false, func(o *option) bool { return o.ofRuns() && hasWord(shortOptions, o.name) }) + shortTail
 	case c.name == DoRun:
 		return helpText()
 	}

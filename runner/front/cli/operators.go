@@ -20,10 +20,7 @@ var assignment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompil
 // operator returns the first word that was probably meant for a shell, in a command that runs without one, or
 // "".
 func (c Command) operator() string {
-	if len(c.Words) < 2 || c.Shell != "" {
-		return ""
-	}
-	if hasWord("test [ expr tr", path.Base(c.program())) {
+	if len(c.Words) < 2 || c.Shell != "" || hasWord("test [ expr tr", path.Base(c.program())) {
 		return ""
 	}
 	for i, w := range c.Words {

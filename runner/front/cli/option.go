@@ -122,11 +122,11 @@ func (o *Options) set(p *option, value string) (err error) {
 		to.SetBool(strings.HasSuffix(p.choices, value))
 	case reflect.String:
 		if to.SetString(value); p.values == "" {
-			_, err = parseText(value)
+			err = checkText(value)
 		}
 	case reflect.Slice:
 		to.Set(reflect.Append(to, reflect.ValueOf(value)))
-		_, err = parseText(value)
+		err = checkText(value)
 	case reflect.Uint8: // numbers from 1, in the order of the choices
 		to.SetUint(uint64(1 + slices.Index(strings.Fields(p.choices), value)))
 	case reflect.Int:

@@ -16,8 +16,7 @@ import (
 var peers string
 
 // The separators in lines of peers. They stand between the names of a foreign option and what follows: the
-// same option of crew, or advice.
-// Dashes inside a name do not count.
+// same option of crew, or advice. Dashes inside a name do not count.
 const (
 	meansOption = " = "
 	meansAdvice = ": "

@@ -30,7 +30,7 @@ var parsers = map[string]any{
 	"queue": parseQueue, "variable": parseVariable, "labels": parseLabels, "name": parseName, "host": parseHost, "output": parseOutput,
 	"in": parseIn, "at": parseAt, "limit": parseLimit, "task": parseTask,
 	"version":    func(string) (string, error) { return versionText(), nil },
-	"completion": func(shell string) (string, error) { return completionScript(shell), nil },
+	"completion": func(shell string) (string, error) { return completionScripts[shell], nil },
 }
 
 // parseLimit parses the time limit of a task. It returns -1 for 0, which means no limit; the zero value of the
@@ -284,13 +284,12 @@ func parseHalt(s string) (core.Halt, error) {
 	return h, nil
 }
 
-// parseText refuses the empty string, which is most likely an unset variable of
-// the shell.
-func parseText[T ~string](s T) (T, error) {
+// checkText refuses the empty string, which is most likely an unset variable of the shell.
+func checkText(s string) error {
 	if s == "" {
-		return "", errors.New("give a value; it is empty")
+		return errors.New("give a value; it is empty")
 	}
-	return s, nil
+	return nil
 }
 
 // checkChoice refuses a value that is not one of the choices.

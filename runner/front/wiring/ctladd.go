@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
-	"crew/runner/front/cli"
 	"crew/runner/steer/control"
 )
 
@@ -35,7 +34,7 @@ const (
 type adder struct {
 	// configuration
 
-	ctl      *ctl
+	*ctl
 	run      control.Hello
 	addition control.Addition // common to all requests: it has no values
 
@@ -94,20 +93,17 @@ func (c *ctl) add() error {
 
 // checkRunWord returns an error if the first word names a run: the user has probably left out --to.
 func (c *ctl) checkRunWord() error {
-	if c.Run != "" || c.Stdin || len(c.Work) < 2 {
-		return nil
-	}
 	named := func(h control.Hello) bool { return h.Feeds && h.Name == c.Work[0] }
-	if !slices.ContainsFunc(control.List(), named) {
-		return nil
+	if c.Run == "" && !c.Stdin && len(c.Work) > 1 && slices.ContainsFunc(control.List(), named) {
+		return misuse(c.Work[0]+" is a run", "write crew ctl add --to "+c.Work[0]+" and then what to add")
 	}
-	return &cli.UsageError{Msg: c.Work[0] + " is a run", Hint: "write crew ctl add --to " + c.Work[0] + " and then what to add"}
+	return nil
 }
 
 // printStart prints when the tasks start, if --at was given.
 func (a *adder) printStart() {
 	if at := a.addition.At; !at.IsZero() {
-		printError(a.ctl.errs, errors.New("to start at "+at.Local().Format(time.DateTime+" -0700 (MST)")))
+		printError(a.errs, errors.New("to start at "+at.Local().Format(time.DateTime+" -0700 (MST)")))
 	}
 }
 
@@ -139,8 +135,8 @@ func (c *ctl) eachBatch(send func([]task.Bytes) error) error {
 // enough for the queue to have room for them at some time. It returns when the run has accepted the
 // tasks; with --wait, goroutines then wait for the tasks to end.
 func (a *adder) send(words []task.Bytes) error {
-	most, values := len(words), a.run.Values || a.ctl.Stdin
-	if a.ctl.Block > 0 && values {
+	most, values := len(words), a.run.Values || a.Stdin
+	if a.Block > 0 && values {
 		most = max(a.run.MaxQueued/2, 1)
 	}
 	for part := range slices.Chunk(words, most) {
@@ -150,7 +146,7 @@ func (a *adder) send(words []task.Bytes) error {
 		} else {
 			all.Command = part
 		}
-		if err := a.request(control.Request{Op: "add", Wait: a.ctl.Wait, Add: &all}); err != nil {
+		if err := a.request(control.Request{Op: "add", Wait: a.Wait, Add: &all}); err != nil {
 			return err
 		}
 	}
@@ -161,7 +157,7 @@ func (a *adder) send(words []task.Bytes) error {
 // the output of the tasks.
 func (a *adder) request(req control.Request) error {
 	if !req.Wait {
-		return a.deliver(req, a.ctl.printReply)
+		return a.deliver(req, a.printReply)
 	}
 	a.sem <- struct{}{}
 	accepted := make(chan struct{})
@@ -173,12 +169,12 @@ func (a *adder) request(req control.Request) error {
 			defer a.mu.Unlock()
 			a.ended = append(a.ended, r.Ended...)
 			switch {
-			case a.ctl.JSON:
-				return a.ctl.printJSON(line)
-			case a.ctl.Stdin || len(req.Add.Values) > 1:
+			case a.JSON:
+				return a.printJSON(line)
+			case a.Stdin || len(req.Add.Values) > 1:
 				return a.writeLines(r)
 			}
-			return a.ctl.writeOutput(r)
+			return a.writeOutput(r)
 		})
 		a.mu.Lock()
 		a.err = cmp.Or(a.err, err)
@@ -195,7 +191,7 @@ func (a *adder) request(req control.Request) error {
 // deliver sends a request to add tasks. If the run is full, or ends without having accepted the tasks, it
 // tries again until --block has passed, also with the crew serve that takes the run's place.
 func (a *adder) deliver(req control.Request, take func([]byte, *control.Reply) error) error {
-	run, end := a.run, time.Now().Add(a.ctl.Block)
+	run, end := a.run, time.Now().Add(a.Block)
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		last, taken := !time.Now().Before(end), false
 		err := a.ctl.request(run, req, func(line []byte, r *control.Reply) error {
@@ -213,7 +209,7 @@ func (a *adder) deliver(req control.Request, take func([]byte, *control.Reply) e
 			return &statusError{err.Error(), statusBusy}
 		}
 		time.Sleep(wait)
-		if h, err := control.FindFeed(a.ctl.Run); err == nil && h.Values == run.Values && h.Name == run.Name {
+		if h, err := control.FindFeed(a.Run); err == nil && h.Values == run.Values && h.Name == run.Name {
 			run = h
 		}
 	}
@@ -231,7 +227,7 @@ func (a *adder) writeLines(r *control.Reply) error {
 	if a.partial[from] = data[end:]; end == len(data) {
 		delete(a.partial, from)
 	}
-	return a.ctl.writeOutput(&control.Reply{Stream: r.Stream, Data: data[:end]})
+	return a.writeOutput(&control.Reply{Stream: r.Stream, Data: data[:end]})
 }
 
 // batches calls send with batches of the records of r. While it has some records, it does not wait for
@@ -271,11 +267,11 @@ func batches(r io.Reader, delim byte, send func([]task.Bytes) error) error {
 func (a *adder) finish() error {
 	inOrder := func(x, y stream) int { return cmp.Or(cmp.Compare(x.task, y.task), cmp.Compare(y.name, x.name)) }
 	for _, from := range slices.SortedFunc(maps.Keys(a.partial), inOrder) { // stdout first
-		if err := a.ctl.writeOutput(&control.Reply{Stream: from.name, Data: a.partial[from]}); err != nil {
+		if err := a.writeOutput(&control.Reply{Stream: from.name, Data: a.partial[from]}); err != nil {
 			return err
 		}
 	}
-	return a.ctl.statusOf(a.ended)
+	return a.statusOf(a.ended)
 }
 
 // statusOf returns an error with the exit status for ended tasks, or nil if all succeeded. It says why

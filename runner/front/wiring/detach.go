@@ -130,7 +130,7 @@ func (w *wiring) detach() (end ending) {
 			stored.Store(t.ID)
 		}
 	}
-	h := Detachment{Place: place, Load: w.load(), Orders: Orders{w.opts.DetachWords(time.Now()), w.source.sameCommand()}, Notice: w.screen.Notice}
+	h := Detachment{Place: place, Load: w.load(), Orders: Orders{w.opts.DetachWords(time.Now()), w.sameCommand()}, Notice: w.screen.Notice}
 	run, handed := "", make(chan error, 1)
 	go func() {
 		var err error

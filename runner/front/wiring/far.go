@@ -300,8 +300,14 @@ func (w *wiring) watchHosts() {
 // load returns the needs of the run's tasks on the workers.
 func (w *wiring) load() Load {
 	o, e := w.opts, &w.opts.Engine
+	var env []string
+	for _, name := range e.Env {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
 	return Load{
-		Command: w.source.commandTemplate(), Life: o.Coproc.Life, Window: o.Coproc.Window, Workdir: o.Pool.Workdir, Env: withoutUnits(environOf(e.Env), o.AllCaps()), PTY: o.Pool.PTY,
+		Command: w.source.commandTemplate(), Life: o.Coproc.Life, Window: o.Coproc.Window, Workdir: o.Pool.Workdir, Env: withoutUnits(env, o.AllCaps()), PTY: o.Pool.PTY,
 		Limit: core.Limit{Timeout: o.Failure.Limit.Timeout, KillAfter: o.Failure.Limit.KillAfter},
 		Files: Files{
 			Base: e.BaseFiles, Transfer: pathsFunc(w.source.transfer), Return: pathsFunc(w.source.returns), Makes: o.Makes.Any(), Stdout: o.Makes.Stdout != "", Cleanup: e.Cleanup,
@@ -321,16 +327,6 @@ func (s *source) commandTemplate() Template {
 		Words: s.opts.Words(), Protocol: s.opts.Protocol(), Shell: c.Shell, Replace: c.Replace, Stdin: c.Stdin, NoArgs: c.NoArgs,
 		Objects: s.opts.Input.JSON, Names: s.reader.Names(), Caps: caps,
 	}
-}
-
-// environOf returns the named variables of crew's environment.
-func environOf(names []string) (env []string) {
-	for _, name := range names {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
 }
 
 // becomeEngine replaces this process by crew-engine. It returns only if that fails.

@@ -24,7 +24,7 @@ const maxEnvBytes = 4 << 20
 type feed struct {
 	// configuration
 
-	source         *source
+	*source
 	queue          *journal.Journal // nil without --state
 	do             func(task.Command) task.Reply
 	reportRestored func(left int)
@@ -136,7 +136,7 @@ func (f *feed) restore() error {
 		}
 		known[t.ID] = true
 		if name := t.Terms().Name; name != "" {
-			f.source.tasks.Names().Define(name, t.ID)
+			f.tasks.Names().Define(name, t.ID)
 		}
 		switch {
 		case t.Done == nil:
@@ -192,10 +192,10 @@ func (f *feed) Arrive(id string, line []byte) (later bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if !a.Lines && !f.source.opts.TakesValues() { // the submitter could not know whether the run takes values
+	if !a.Lines && !f.opts.TakesValues() { // the submitter could not know whether the run takes values
 		a.Values, a.Command = nil, a.Values
 	}
-	a.Lines, a.Dir, a.Env = a.Lines && !f.source.opts.TakesValues(), "", nil
+	a.Lines, a.Dir, a.Env = a.Lines && !f.opts.TakesValues(), "", nil
 	err = f.add(&addition{Addition: a, accepted: func([]uint64) {}, arrivalID: id})
 	refused, is := errors.AsType[*control.Refused](err)
 	return err != nil && !(is && refused.Status == statusTrouble), err
@@ -222,7 +222,7 @@ func (f *feed) add(x *addition) error {
 
 // check refuses an addition in a form that this run does not take.
 func (f *feed) check(a *control.Addition) error {
-	o := f.source.opts
+	o := f.opts
 	switch {
 	case o.TakesValues() && (a.Lines || len(a.Command) > 0):
 		return refuse("it takes values, not commands")
@@ -248,13 +248,13 @@ func (f *feed) admit(list []*addition) {
 			var err error
 			if x.tasks, err = f.makeTasks(x, number); err != nil {
 				x.err = refuse(err.Error())
-			} else if n := len(x.tasks); n > room && (x.arrivalID == "" || room < f.source.opts.Serve.Feed.MaxQueued) {
+			} else if n := len(x.tasks); n > room && (x.arrivalID == "" || room < f.opts.Serve.Feed.MaxQueued) {
 				x.err = f.noRoom(x)
 			}
 		}
 		if x.err != nil {
 			if len(numbers) > 0 {
-				f.source.tasks.Names().RemoveAfter(numbers[0] - 1)
+				f.tasks.Names().RemoveAfter(numbers[0] - 1)
 				f.do(task.Command{Op: task.Unused, IDs: numbers})
 			}
 			continue
@@ -271,7 +271,7 @@ func refuse(text string) error { return &control.Refused{Text: text, Status: sta
 // refused for its size: the submitter was told that it was accepted, so it is taken as a whole once the
 // queue is empty.
 func (f *feed) noRoom(x *addition) error {
-	n, most := len(x.tasks), f.source.opts.Serve.Feed.MaxQueued
+	n, most := len(x.tasks), f.opts.Serve.Feed.MaxQueued
 	if n > most && x.arrivalID == "" { // waiting would not help
 		return refuse(fmt.Sprintf("%d tasks at once are more than --max-queued %d: add fewer", n, most))
 	}
@@ -299,8 +299,6 @@ func (f *feed) commit(list []*addition) {
 			}
 			x.accepted(ids)
 		}
-	}
-	if err == nil {
 		err = f.doAdd(task.Command{Op: task.Add, N: 1, Tasks: all}).Err
 		if f.queue != nil && err != nil { // the run has just started to drain
 			fromHub := func(x *addition) bool { return x.arrivalID != "" } // they stay for the next run
@@ -325,11 +323,11 @@ func allTasks(list []*addition) (all []*task.Task) {
 // makeTasks makes the tasks of an addition.
 func (f *feed) makeTasks(x *addition, number func() uint64) (list []*task.Task, err error) {
 	if len(x.Command) > 0 {
-		list = append(list, f.source.tasks.Command(convert[string](x.Command), number()))
+		list = append(list, f.tasks.Command(convert[string](x.Command), number()))
 	} else {
-		f.source.tasks.SetValues(convert[string](x.Values))
+		f.tasks.SetValues(convert[string](x.Values))
 		for {
-			t, err := f.source.tasks.Next(number)
+			t, err := f.tasks.Next(number)
 			if err == io.EOF {
 				break
 			} else if err != nil {
@@ -342,7 +340,7 @@ func (f *feed) makeTasks(x *addition, number func() uint64) (list []*task.Task, 
 		if i := slices.IndexFunc(x.After, func(id uint64) bool { return id == 0 || id >= list[0].ID }); i >= 0 {
 			return nil, fmt.Errorf("--after %d: there is no such task", x.After[i])
 		}
-		if applyTerms(t, x.Addition); x.Dir != "" && !f.source.opts.TakesValues() {
+		if applyTerms(t, x.Addition); x.Dir != "" && !f.opts.TakesValues() {
 			t.Dir, t.Env, t.Bare = string(x.Dir), f.internEnv(x.Env), true
 		}
 	}
@@ -367,7 +365,7 @@ func applyTerms(t *task.Task, x *control.Addition) {
 
 // internEnv returns env with empty variables of limits. Equal environments share memory.
 func (f *feed) internEnv(env []task.Bytes) []string {
-	list := withoutUnits(convert[string](env), f.source.opts.Queue.Caps)
+	list := withoutUnits(convert[string](env), f.opts.Queue.Caps)
 	key := strings.Join(list, "\x00")
 	if f.envs[key] == nil {
 		if f.envBytes += len(key); f.envBytes > maxEnvBytes {

@@ -81,8 +81,18 @@ const jobsInterval = 500 * time.Millisecond
 // called. now is the number that was last read from it. If the file is missing or holds no number of
 // workers, the pool stays as it is and notice is called once. watchJobs does not wait for notice.
 func watchJobs(file string, now int, do func(task.Command), notice func(string)) (stop func()) {
+	apply := func(n int) {
+		if n == 0 {
+			do(task.Command{Op: task.Pause})
+			go notice("paused: --jobs " + file + " says 0")
+		} else if do(task.Command{Op: task.Resize, N: n}); now == 0 {
+			go notice(fmt.Sprintf("resumed: --jobs %s says %d", file, n))
+			do(task.Command{Op: task.Resume})
+		}
+		now = n
+	}
 	if now == 0 {
-		applyJobs(1, 0, file, do, notice)
+		apply(0)
 	}
 	return watchFiles([]string{file}, jobsInterval, func(gone error) {
 		n, err := now, errors.Unwrap(gone) // without the path
@@ -93,24 +103,9 @@ func watchJobs(file string, now int, do func(task.Command), notice func(string))
 		case err != nil:
 			go notice(fmt.Sprintf("--jobs %s: %v: the number of workers stays as it is", file, err))
 		case n != now:
-			applyJobs(now, n, file, do, notice)
-			now = n
+			apply(n)
 		}
 	})
-}
-
-// applyJobs resizes, pauses or resumes the pool after the number in file changed from before to now.
-func applyJobs(before, now int, file string, do func(task.Command), notice func(string)) {
-	if now == 0 {
-		do(task.Command{Op: task.Pause})
-		go notice("paused: --jobs " + file + " says 0")
-		return
-	}
-	do(task.Command{Op: task.Resize, N: now})
-	if before == 0 {
-		go notice(fmt.Sprintf("resumed: --jobs %s says %d", file, now))
-		do(task.Command{Op: task.Resume})
-	}
 }
 
 // hereProcessors returns the number of processors that crew can use.
@@ -157,13 +152,12 @@ func watchFiles(files []string, every time.Duration, changed func(gone error)) (
 // stampAll returns the stamps of files, and the first error of a file that cannot be examined.
 func stampAll(files []string) (stamps string, gone error) {
 	for _, file := range files {
-		st, err := os.Stat(file)
-		if err != nil {
+		if st, err := os.Stat(file); err != nil {
 			gone = cmp.Or(gone, err)
-			stamps += "\n"
-			continue
+		} else {
+			stamps += stamp(st)
 		}
-		stamps += stamp(st) + "\n"
+		stamps += "\n"
 	}
 	return stamps, gone
 }

@@ -12,7 +12,6 @@ import (
 
 	"crew/runner/decide/task"
 	"crew/runner/exec/jobserver"
-	"crew/runner/front/cli"
 )
 
 // maxShared is the largest number of places in a jobserver: its pipe holds a byte for each.
@@ -23,21 +22,14 @@ const makeTimeout = 2 * time.Second
 
 // openTokens joins make's jobserver, or creates one for the tasks.
 func (w *wiring) openTokens() (err error) {
-	w.tokens, err = newTokens(w.opts, &w.plan, w.screen.Notice)
-	if w.tokens != nil {
-		w.onEnd(w.tokens.Close)
-	}
-	return err
-}
-
-// newTokens returns the tokens of a run, or nil if it neither joins nor shares a jobserver.
-func newTokens(o *cli.Options, p *plan, notice func(string)) (tokens *jobserver.Tokens, err error) {
+	o, p := w.opts, &w.plan
 	if o.Show.DryRun {
-		return nil, nil
+		return nil
 	}
 	if p.join != nil {
-		if tokens, err = jobserver.Join(*p.join); err == nil {
-			return tokens, nil
+		if w.tokens, err = jobserver.Join(*p.join); err == nil {
+			w.onEnd(w.tokens.Close)
+			return nil
 		}
 		text, hint := "one task at a time", "to ignore it, add --jobserver=no"
 		if errors.Is(err, jobserver.ErrClosed) {
@@ -48,19 +40,20 @@ func newTokens(o *cli.Options, p *plan, notice func(string)) (tokens *jobserver.
 		} else {
 			p.jobs = 1
 		}
-		notice(fmt.Sprintf("make's jobserver cannot be used (%v), so %s: %s", err, text, hint))
+		w.screen.Notice(fmt.Sprintf("make's jobserver cannot be used (%v), so %s: %s", err, text, hint))
 	}
 	if o.Jobserver.Mode != "share" {
-		return nil, nil
+		return nil
 	}
 	if p.jobs > maxShared {
-		return nil, misuse(fmt.Sprintf("--jobserver shares at most %d places", maxShared), "lower -j")
+		return misuse(fmt.Sprintf("--jobserver shares at most %d places", maxShared), "lower -j")
 	}
 	style := o.Jobserver.Style
-	if tokens, err = jobserver.Share(os.Getenv("MAKEFLAGS"), max(1, p.jobs), style == "pipe" || style != "fifo" && isOldMake()); err != nil {
-		return nil, fmt.Errorf("--jobserver: %w", err)
+	if w.tokens, err = jobserver.Share(os.Getenv("MAKEFLAGS"), max(1, p.jobs), style == "pipe" || style != "fifo" && isOldMake()); err != nil {
+		return fmt.Errorf("--jobserver: %w", err)
 	}
-	return tokens, nil
+	w.onEnd(w.tokens.Close)
+	return nil
 }
 
 // environ returns the environment that tasks inherit.

@@ -30,9 +30,6 @@ func (w *wiring) notify(end ending) {
 	for _, line := range end.last {
 		text += "crew: " + task.Printable(line) + "\n"
 	}
-	if end.err != nil {
-		text += "crew: " + task.Printable(end.err.Error()) + "\n"
-	}
 	if text == "" {
 		text = w.digest.TotalsLine()
 	}
@@ -117,9 +114,10 @@ func (w *wiring) openCILog() (group func(t *task.Task, r *task.Result, stderr bo
 		return nil
 	}
 	log, blocks := report.NewLog(), w.plan.Show == task.ShowBlocks
-	if server == "gitlab" && blocks {
-		return log.GitLabGroup
-	} else if server == "gitlab" {
+	if server == "gitlab" {
+		if blocks {
+			return log.GitLabGroup
+		}
 		return nil
 	}
 	var f sink.Fence

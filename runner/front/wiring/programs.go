@@ -40,11 +40,7 @@ func programs(o *cli.Options, dir string) (list []string) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(dir, name)
 		}
-		st, err := os.Stat(name)
-		if err != nil || !st.Mode().IsRegular() {
-			st = nil
-		}
-		if st != nil && (runs || strings.Contains(word, "/") && st.Mode()&0o111 != 0) {
+		if st, err := os.Stat(name); err == nil && st.Mode().IsRegular() && (runs || strings.Contains(word, "/") && st.Mode()&0o111 != 0) {
 			list = append(list, stamp(st)+" "+word)
 		}
 		if !strings.HasPrefix(word, "-") {

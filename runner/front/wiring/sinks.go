@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -49,9 +50,7 @@ func (w *wiring) openSinks() error {
 	if err != nil {
 		return err
 	}
-	sinks = append(sinks, reports...)
-	sinks = append(sinks, w.messageSinks(in)...)
-	if sinks = append(sinks, stdout); w.plan.tellFailures {
+	if sinks = append(slices.Concat(sinks, reports, w.messageSinks(in)), stdout); w.plan.tellFailures {
 		sinks = append(sinks, sink.NewFailures(w.screen))
 		w.digest.FailuresShown = w.digest != nil
 	}

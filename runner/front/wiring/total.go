@@ -71,21 +71,22 @@ func (t *total) get(wait time.Duration) (int64, bool) {
 
 func (t *total) count() {
 	defer close(t.done)
-	cfg := t.source.input
-	if t.source.opts.Fed() {
+	s := t.source
+	cfg := s.input
+	if s.opts.Fed() {
 		return
 	}
-	if t.source.opts.Input.ReadsStdin() {
+	if s.opts.Input.ReadsStdin() {
 		if st, err := t.stdin.Stat(); t.start < 0 || err != nil || !st.Mode().IsRegular() {
 			return
 		}
 		cfg.Stdin = io.NewSectionReader(t.stdin, t.start, math.MaxInt64-t.start)
 	}
-	if t.source.opts.Pipe.On {
-		t.tasks, t.known = input.CountBlocks(t.source.blocksConfig(t.stdin), &t.stop)
-		return
+	if s.opts.Pipe.On {
+		t.tasks, t.known = input.CountBlocks(s.blocksConfig(t.stdin), &t.stop)
+	} else {
+		t.tasks, t.known = input.Count(cfg, s.config, &t.stop)
 	}
-	t.tasks, t.known = input.Count(cfg, t.source.config, &t.stop)
 }
 
 // close stops the count, if it was started.

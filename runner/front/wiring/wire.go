@@ -17,7 +17,6 @@ import (
 
 	"crew/runner"
 	"crew/runner/decide/task"
-	"crew/runner/exec/coproc"
 	"crew/runner/exec/proc"
 	"crew/runner/exec/spool"
 	"crew/runner/exec/target"
@@ -80,11 +79,11 @@ func run(args []string, o *cli.Options, far *Far, stdin, stdout, stderr *os.File
 	}
 	w := newWiring(args, o, p, far, stdin, stdout, stderr)
 	end := w.execute()
+	if end.err != nil {
+		end.say(end.err.Error())
+	}
 	for _, text := range end.last {
 		w.screen.Urgent(text)
-	}
-	if end.err != nil {
-		w.screen.Urgent(end.err.Error())
 	}
 	w.notify(end)
 	return end.exit()
@@ -331,5 +330,5 @@ func (w *wiring) executor() (runner.Executor, error) {
 	if w.worker == nil && o.Coproc.Words == "" {
 		return exec, nil
 	}
-	return w.workerExecutor(coproc.Config{Local: exec, Stray: w.strayOutput, Life: newLife(o.Coproc.Life, o.Failure.Limit)}), nil
+	return w.workerExecutor(exec), nil
 }

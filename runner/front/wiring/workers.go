@@ -42,19 +42,16 @@ func newLife(l task.Life, f core.Limit) coproc.Life {
 	return life
 }
 
-// strayOutput returns the writer for stderr of a persistent worker that belongs to no record.
-func (w *wiring) strayOutput(s task.Slot) io.WriteCloser {
-	return w.stdout.OpenStderr("worker " + strconv.Itoa(s.ID))
-}
-
 // workerExecutor returns the executor of crew worker, or of a run with persistent workers.
-func (w *wiring) workerExecutor(cfg coproc.Config) runner.Executor {
-	if own := cfg.Life; w.worker != nil {
+func (w *wiring) workerExecutor(local *proc.Local) runner.Executor {
+	cfg := coproc.Config{Local: local, Life: newLife(w.opts.Coproc.Life, w.opts.Failure.Limit)}
+	cfg.Stray = func(s task.Slot) io.WriteCloser { return w.stdout.OpenStderr("worker " + strconv.Itoa(s.ID)) }
+	if w.worker != nil {
 		cfg.LifeOf = func(t *task.Task) coproc.Life {
 			if l := w.worker.Life(t); l != nil {
 				return newLife(*l, w.opts.Failure.Limit)
 			}
-			return own
+			return cfg.Life
 		}
 	} else if w.opts.Coproc.Eager {
 		cfg.Life.Eager = w.source.tasks.Worker()

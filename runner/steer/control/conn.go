@@ -35,7 +35,7 @@ type conn struct {
 	buf  []byte       // for the output of tasks
 }
 
-// serve answers the client's request.
+// serve answers the client's request and closes the connection.
 func (c *conn) serve() {
 	line, err := c.readRequest()
 	req := &Request{}
@@ -48,6 +48,10 @@ func (c *conn) serve() {
 		c.replyEnd(findOp(req.Op)(c, req))
 	}
 	_ = c.flush()
+	_ = c.link.Close()
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	delete(c.s.conns, c)
 }
 
 // readRequest reads the line of the request.

@@ -63,7 +63,7 @@ type (
 	Addition = task.Addition
 )
 
-// longest is how many bytes of a command line clients get.
+// maxCommand is how many bytes of a command line clients get.
 const maxCommand = 1000
 
 // Hello describes a run.

@@ -115,20 +115,11 @@ func (s *Server) ServeClient(l Link) {
 	case s.isOver():
 		c.refuse(errOver)
 	case len(s.conns) >= maxConns:
-		c.refuse(errTooMany)
+		c.refuse(errors.New("too many clients are connected to this run: try again later"))
 	default:
 		s.conns[c] = struct{}{}
-		s.wg.Go(c.serveAndClose)
+		s.wg.Go(c.serve)
 	}
-}
-
-// serveAndClose serves the client and closes the connection.
-func (c *conn) serveAndClose() {
-	c.serve()
-	_ = c.link.Close()
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	delete(c.s.conns, c)
 }
 
 // refuse tells the client why it is not served, and closes the connection.
@@ -210,7 +201,5 @@ func (s *Server) isOver() bool {
 		return false
 	}
 }
-
-var errTooMany = errors.New("too many clients are connected to this run: try again later")
 
 var errOver = &Refused{Text: "the run is over", Status: statusRefused, Over: true}

@@ -114,7 +114,18 @@ func withFD(f *os.File, do func(fd int) error) error {
 // link is a Link over a socket.
 type link struct{ *os.File }
 
-func (l link) Gone() bool { return isClosed(l.File) }
+// Gone reports whether the other end of a connection is completely closed. A client that has sent its
+// request may close its sending half and still read. macOS reports that as POLLHUP as well, so Gone polls for
+// writing.
+func (l link) Gone() bool {
+	set := []unix.PollFd{{Events: unix.POLLOUT}}
+	err := withFD(l.File, func(fd int) error {
+		set[0].Fd = int32(fd)
+		_, _ = unix.Poll(set, 0) // if a signal interrupts it, Gone returns false
+		return nil
+	})
+	return err != nil || set[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+}
 
 // checkPeer returns an error if the user at the other end of a connection may not control this run.
 func checkPeer(f *os.File) error {
@@ -129,16 +140,3 @@ func checkPeer(f *os.File) error {
 
 // allowed reports whether user uid may control a run of user own.
 func allowed(uid, own uint32) bool { return uid == own || uid == 0 }
-
-// isClosed reports whether the other end of a connection is completely closed. A client that has sent its
-// request may close its sending half and still read. macOS reports that as POLLHUP as well, so isClosed
-// polls for writing.
-func isClosed(f *os.File) bool {
-	set := []unix.PollFd{{Events: unix.POLLOUT}}
-	err := withFD(f, func(fd int) error {
-		set[0].Fd = int32(fd)
-		_, _ = unix.Poll(set, 0) // if a signal interrupts it, isClosed returns false
-		return nil
-	})
-	return err != nil || set[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
-}

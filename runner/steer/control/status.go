@@ -99,7 +99,7 @@ func newEvent(e *task.Event) (f task.Facts, out Event) {
 const (
 	// askShare limits ask to one part in askShare of the time.
 	askShare = 20
-	// maxAskWait is the longest time between two calls of ask.
+	// maxAskWait is the longest time for which ask makes the next query wait.
 	maxAskWait = 500 * time.Millisecond
 )
 

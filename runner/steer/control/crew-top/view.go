@@ -139,7 +139,7 @@ func (v *view) end(how string) {
 	}
 }
 
-// silent returns how long the run has not answered, or 0 if that is less than patience.
+// silent returns how long the run has not answered, or 0 if that is less than silentAfter.
 func (v *view) silent(now time.Time) time.Duration {
 	if d := now.Sub(v.looked); v.over == "" && !v.looked.IsZero() && d >= silentAfter {
 		return d
