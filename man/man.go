@@ -65,8 +65,8 @@ func (p *Page) Parts() []*Part {
 	var parts []*Part
 	source := p.Source
 	for at := 0; at < len(source); {
-		line, _, _ := strings.Cut(source[at:], "\n")
 		rest := source[at:]
+		line, _, _ := strings.Cut(rest, "\n")
 		if title, found := strings.CutPrefix(line, ".Sh "); found {
 			parts = append(parts, &Part{p, title, 1, until(rest, "\n.Sh ")})
 		} else if title, found := strings.CutPrefix(line, ".Ss "); found {
@@ -216,21 +216,21 @@ func (p *Part) Generic() bool {
 // Topics lists the sections of each page, without subsections, and then the words, in lines of up to
 // width characters.
 func Topics(width int, words []string) string {
-	var source strings.Builder
+	source := ".Bl -tag -width Ds -compact\n"
+	item := func(tag string, words []string) {
+		source += ".It " + tag + "\n" + strings.ReplaceAll(strings.Join(words, ",\n"), " ", `\ `) + "\n"
+	}
 	for i := range Pages {
-		p := &Pages[i]
-		source.WriteString(".It " + p.String() + "\n")
-		sep := ""
-		for _, part := range p.Parts() {
+		var titles []string
+		for _, part := range Pages[i].Parts() {
 			if part.Level == 1 && !part.Generic() {
-				source.WriteString(sep + strings.ReplaceAll(part.Title, " ", `\ `))
-				sep = ",\n"
+				titles = append(titles, part.Title)
 			}
 		}
-		source.WriteString("\n")
+		item(Pages[i].String(), titles)
 	}
-	source.WriteString(".It Common words\n" + strings.ReplaceAll(strings.Join(words, ",\n"), " ", `\ `) + "\n")
+	item("Common words", words)
 	r := renderer{width: width}
-	r.render(".Bl -tag -width Ds -compact\n" + source.String() + ".El\n")
+	r.render(source + ".El\n")
 	return r.text()
 }

@@ -33,13 +33,7 @@ const incomplete = "\x00"
 
 // complete completes the last word of a command line. words are the words after crew.
 func complete(shell string, words []string) *Completion {
-	at := make([]int, len(words)) // the number of each word in the shell's line
-	for i := range at {
-		at[i] = i + 1
-	}
-	if shell == "bash" {
-		words, at = joinValues(words, at)
-	}
+	words, at := joinValues(words, shell == "bash")
 	x := &Completion{shell: shell, kind: "words"}
 	if len(words) == 0 {
 		return x
@@ -75,17 +69,18 @@ func complete(shell string, words []string) *Completion {
 	return x
 }
 
-// joinValues joins the words of --option=value, which readline splits into three.
-func joinValues(words []string, at []int) (joined []string, where []int) {
+// joinValues returns the number of each word in the shell's line. If split, it joins the words of
+// --option=value, which readline splits into three.
+func joinValues(words []string, split bool) (joined []string, at []int) {
 	for i, w := range words {
 		n := len(joined) - 1
-		if n >= 0 && strings.HasPrefix(joined[n], "--") && (w == "=" && i == at[0]+n || strings.HasSuffix(joined[n], "=")) {
+		if split && n >= 0 && strings.HasPrefix(joined[n], "--") && (w == "=" && i == n+1 || strings.HasSuffix(joined[n], "=")) {
 			joined[n] += w
 		} else {
-			joined, where = append(joined, w), append(where, at[i])
+			joined, at = append(joined, w), append(at, i+1)
 		}
 	}
-	return joined, where
+	return joined, at
 }
 
 // add adds a word if it has the prefix and is new.

@@ -37,14 +37,15 @@ func (o *Options) finish() {
 		o.Input.Groups = []input.Group{{Values: []string{}}} // an empty list of values, so that the run does not read stdin
 	}
 	slices.SortFunc(o.Queue.Caps, func(a, b task.Cap) int { return strings.Compare(a.Name, b.Name) })
+	out := &o.Output
 	if o.Do == DoAttach {
-		o.Output.KeepOrder = o.Output.Mode != "raw"
+		out.KeepOrder = out.Mode != "raw"
 	}
-	o.Output.KeepOrder = o.Output.KeepOrder || o.Show.DryRun
-	o.Output.Joblog, o.Output.Append = strings.CutPrefix(o.Output.Joblog, "+")
+	out.KeepOrder = out.KeepOrder || o.Show.DryRun
+	out.Joblog, out.Append = strings.CutPrefix(out.Joblog, "+")
 	o.Sched.Order = strings.TrimPrefix(o.Sched.Order, "input")
 	if o.Pool.TTY {
-		o.Output.Mode = "raw"
+		out.Mode = "raw"
 	}
 	if p := &o.Pipe; p.On {
 		if p.Block == 0 && p.Records == 0 {

@@ -134,15 +134,19 @@ const peerVerbs = "start:serve list:explain jobs:explain ps:explain kill:cancel 
 func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 	for _, w := range operands {
 		id, err := parseTask(w)
-		if c.long(w) != nil {
-			return &UsageError{fmt.Sprintf("%q is not the number of a task", w), "did you mean --" + w + "?"}
+		if err == nil {
+			ctl.Tasks = append(ctl.Tasks, id)
+			continue
 		}
-		if _, bad := parseName(w); err != nil && bad == nil && ctl.Run == "" {
-			return &UsageError{fmt.Sprintf("%q is not the number of a task", w), "if it is a run, write --run " + w}
-		} else if err != nil {
-			return c.errOperands("%q is not the number of a task", w)
+		_, noName := parseName(w)
+		hint := "write " + c.usage()
+		switch {
+		case c.long(w) != nil:
+			hint = "did you mean --" + w + "?"
+		case noName == nil && ctl.Run == "":
+			hint = "if it is a run, write --run " + w
 		}
-		ctl.Tasks = append(ctl.Tasks, id)
+		return &UsageError{fmt.Sprintf("%q is not the number of a task", w), hint}
 	}
 	if c.operands == takesTask && len(ctl.Tasks) > 1 {
 		return &UsageError{"crew " + c.name + " takes one task", "if the first is a run, write --run " + operands[0] + " " + operands[1]}

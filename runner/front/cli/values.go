@@ -262,25 +262,23 @@ func parseReady(s string) (string, error) {
 
 // parseHalt parses never, or soon, now or pause with fail, success or done and a number
 // or a percentage: now,fail=1 or soon,done=10%.
-func parseHalt(s string) (core.Halt, error) {
+func parseHalt(s string) (h core.Halt, err error) {
 	hint := errors.New("write never, or for example now,fail=1, soon,done=10% or pause,fail=3")
 	if s == "never" {
-		return core.Halt{}, nil
+		return h, nil
 	}
 	part := regexp.MustCompile(`^(soon|now|pause),(fail|success|done)=(\d+)(%?)$`).FindStringSubmatch(s)
 	if part == nil {
-		return core.Halt{}, hint
+		return h, hint
 	}
-	h := core.Halt{When: core.When(part[1]), On: core.On(part[2]), Percent: part[4] != ""}
+	h = core.Halt{When: core.When(part[1]), On: core.On(part[2]), Percent: part[4] != ""}
 	most := math.MaxInt
 	if h.Percent {
 		most = 100
 	}
-	n, err := parseWhole(part[3], 1, most)
-	if err != nil {
+	if h.N, err = parseWhole(part[3], 1, most); err != nil {
 		return core.Halt{}, hint
 	}
-	h.N = n
 	return h, nil
 }
 

@@ -26,29 +26,30 @@ func (w *wiring) missingMachines() []string {
 
 // openControl starts the server that crew ctl talks to.
 func (w *wiring) openControl() error {
-	if w.opts.Show.DryRun || w.opts.Control.Off {
+	o := w.opts
+	if o.Show.DryRun || o.Control.Off {
 		return nil
 	}
 	cfg := control.Config{About: w.about(), Do: w.do, Details: control.Details{Total: w.taskCount}, Delay: controlAfter}
 	if x, ok := w.exec.(interface {
 		Live(uint64) (stdout, stderr task.Live, attempt int)
 	}); ok && w.plan.Keeps() {
-		cfg.Details.Live = x.Live
+		cfg.Live = x.Live
 	}
 	switch x := w.exec.(type) {
 	case interface{ Said() map[uint64][]byte }:
-		cfg.Details.Said = x.Said
+		cfg.Said = x.Said
 	case interface{ PIDs() map[uint64]int }:
-		cfg.Details.PIDs = x.PIDs
+		cfg.PIDs = x.PIDs
 	}
 	if w.state != nil {
-		cfg.Details.Ended, cfg.Details.Latest = w.state.EndedTasks, w.state.LatestEnded
+		cfg.Ended, cfg.Latest = w.state.EndedTasks, w.state.LatestEnded
 	}
 	if w.feed != nil {
 		cfg.Do, cfg.Feed, cfg.Delay = w.feed.Do, w.feed.Add, 0
-		cfg.About.Values, cfg.About.MaxQueued = w.opts.TakesValues(), w.opts.Serve.Feed.MaxQueued
+		cfg.About.Values, cfg.About.MaxQueued = o.TakesValues(), o.Serve.Feed.MaxQueued
 	}
-	if w.worker != nil || w.opts.Failure.Halt.When == core.Pause {
+	if w.worker != nil || o.Failure.Halt.When == core.Pause {
 		cfg.Delay = 0
 	}
 	if w.detached != nil { // it belongs to the submitter, not to this user

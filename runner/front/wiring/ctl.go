@@ -114,7 +114,7 @@ func (c *ctl) printReply(line []byte, r *control.Reply) error {
 		return c.printJSON(line)
 	case r.End && r.Error != "" && len(r.Tasks) == 0: // the caller reports the error
 	case r.Cut > 0:
-		printError(c.errs, fmt.Errorf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
+		c.notice(fmt.Sprintf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
 	case c.verb == "retry", c.verb == "add":
 		var lines []string
 		for _, id := range r.Tasks {
@@ -131,7 +131,7 @@ func (c *ctl) printReply(line []byte, r *control.Reply) error {
 			lines = append(lines, r.Wheres[i].Line())
 		}
 		if r.Hint != "" {
-			printError(c.errs, errors.New(r.Hint))
+			c.notice(r.Hint)
 		}
 		return c.print(lines...)
 	case c.verb == "watch" && r.Event != nil:
@@ -171,6 +171,9 @@ func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *c
 	}
 	return &control.Refused{Text: text, Status: refused.Status, Over: refused.Over}
 }
+
+// notice prints a message on stderr.
+func (c *ctl) notice(text string) { printError(c.errs, errors.New(text)) }
 
 func (c *ctl) printJSON(line []byte) error { return c.write(c.out, append(line, '\n')) }
 

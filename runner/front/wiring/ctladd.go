@@ -56,6 +56,7 @@ type stream struct {
 
 // add adds tasks to a run: values or, if the run takes none, a command.
 func (c *ctl) add() error {
+	c.Adds.Key = c.Key
 	if c.URL != "" {
 		return c.leaveAtHub()
 	}
@@ -66,7 +67,6 @@ func (c *ctl) add() error {
 	if err != nil {
 		return err
 	}
-	c.Adds.Key = c.Key
 	a := &adder{ctl: c, run: h, addition: c.Adds, sem: make(chan struct{}, maxWaits), partial: map[stream][]byte{}}
 	if !h.Values {
 		dir, err := os.Getwd()
@@ -103,7 +103,7 @@ func (c *ctl) checkRunWord() error {
 // printStart prints when the tasks start, if --at was given.
 func (a *adder) printStart() {
 	if at := a.addition.At; !at.IsZero() {
-		printError(a.errs, errors.New("to start at "+at.Local().Format(time.DateTime+" -0700 (MST)")))
+		a.notice("to start at " + at.Local().Format(time.DateTime+" -0700 (MST)"))
 	}
 }
 
@@ -293,7 +293,7 @@ func (c *ctl) statusOf(ended []task.Facts) error {
 			}
 		}
 		if why != "" && !c.JSON {
-			printError(c.errs, fmt.Errorf("task %d: %s", ended[i].Task, why))
+			c.notice(fmt.Sprintf("task %d: %s", ended[i].Task, why))
 		}
 	}
 	switch {
@@ -310,9 +310,7 @@ func (c *ctl) leaveAtHub() error {
 	if c.far == nil {
 		return becomeEngine(c.args)
 	}
-	c.Adds.Key = c.Key
-	notice := func(text string) { printError(c.errs, errors.New(text)) }
-	leave, end, err := c.far.Leave(Leaving{URL: c.URL, Name: c.Run, Wait: c.Block, Notice: notice})
+	leave, end, err := c.far.Leave(Leaving{URL: c.URL, Name: c.Run, Wait: c.Block, Notice: c.notice})
 	if err != nil {
 		return err
 	}

@@ -130,11 +130,11 @@ func (w *wiring) detach() (end ending) {
 			stored.Store(t.ID)
 		}
 	}
-	h := Detachment{Place: place, Load: w.load(), Orders: Orders{w.opts.DetachWords(time.Now()), w.sameCommand()}, Notice: w.screen.Notice}
+	orders := Orders{w.opts.DetachWords(time.Now()), w.sameCommand()}
 	run, handed := "", make(chan error, 1)
 	go func() {
 		var err error
-		run, err = w.far.Detach(ctx, h, fill)
+		run, err = w.far.Detach(ctx, Detachment{place, w.load(), orders, w.screen.Notice}, fill)
 		handed <- err
 	}()
 	select {

@@ -318,14 +318,15 @@ func (w *wiring) load() Load {
 
 // commandTemplate returns the command in the form that a worker compares with its own.
 func (s *source) commandTemplate() Template {
-	c := s.opts.Command
+	o := s.opts
+	c := o.Command
 	var caps []string
-	for _, limit := range s.opts.AllCaps() {
+	for _, limit := range o.AllCaps() {
 		caps = append(caps, limit.Name)
 	}
 	return Template{
-		Words: s.opts.Words(), Protocol: s.opts.Protocol(), Shell: c.Shell, Replace: c.Replace, Stdin: c.Stdin, NoArgs: c.NoArgs,
-		Objects: s.opts.Input.JSON, Names: s.reader.Names(), Caps: caps,
+		Words: o.Words(), Protocol: o.Protocol(), Shell: c.Shell, Replace: c.Replace, Stdin: c.Stdin, NoArgs: c.NoArgs,
+		Objects: o.Input.JSON, Names: s.reader.Names(), Caps: caps,
 	}
 }
 

@@ -53,7 +53,8 @@ func parseJobs(s string, processors func() int) (n int, ok bool) {
 // of a file that holds one; file is then that name, and 0 in the file means a pause. processes limits the
 // number of processes and threads. The error does not repeat s.
 func readJobs(s string, processes int64) (n int, file string, err error) {
-	if n, ok := parseJobs(s, hereProcessors); ok {
+	here := machine.New("").Processors
+	if n, ok := parseJobs(s, here); ok {
 		if n == 0 {
 			n = maxTasks(kernel.Limit(syscall.RLIMIT_NOFILE), processes)
 		}
@@ -67,7 +68,7 @@ func readJobs(s string, processes int64) (n int, file string, err error) {
 	if err != nil {
 		return 0, "", fmt.Errorf("write N, N%%, +N, -N, 0, or a file that holds one of them; N is at most %d", maxJobsValue)
 	}
-	n, ok := parseJobs(strings.TrimSpace(string(text)), hereProcessors)
+	n, ok := parseJobs(strings.TrimSpace(string(text)), here)
 	if !ok {
 		return 0, "", fmt.Errorf("that file must hold N, N%%, +N, -N, or 0 for a pause; N is at most %d", maxJobsValue)
 	}
@@ -107,9 +108,6 @@ func watchJobs(file string, now int, do func(task.Command), notice func(string))
 		}
 	})
 }
-
-// hereProcessors returns the number of processors that crew can use.
-func hereProcessors() int { return machine.New("").Processors() }
 
 // maxTasks returns how many tasks can run at a time with the given numbers of descriptors and of
 // processes and threads. It allows four descriptors for each task and 32 for crew.

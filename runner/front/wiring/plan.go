@@ -75,7 +75,7 @@ func newPlan(o *cli.Options, getenv func(string) string, person bool) (p plan, e
 
 // planOutput sets where outputs go, and which messages are printed.
 func (p *plan) planOutput(o *cli.Options, getenv func(string) string, person bool) {
-	out := &o.Output
+	out, show := &o.Output, &o.Show
 	p.Plan = task.Plan{
 		Show: task.ShowBlocks, Order: out.KeepOrder, Tag: out.Tag || out.TagString != "",
 		Copy:     out.Results != "" || (o.Do == cli.DoServe || out.JUnit != "") && out.Mode != "raw", // crew ctl shows them
@@ -96,14 +96,14 @@ func (p *plan) planOutput(o *cli.Options, getenv func(string) string, person boo
 	if o.Do == cli.DoWork {
 		p.Show = task.ShowNothing // the output goes to the tasks' own runs
 	}
-	p.FailedOnly = out.FailedOnly && !o.Show.DryRun
-	if o.Show.DryRun && p.Streams() {
+	p.FailedOnly = out.FailedOnly && !show.DryRun
+	if show.DryRun && p.Streams() {
 		p.Show = task.ShowBlocks // no task runs that could write by itself
 	}
 	p.ci = ciServer(o, getenv)
-	p.tellFailures = (person || p.ci != "none") && !o.Show.Quiet && o.Do != cli.DoWork
-	p.announces = o.Show.Verbose && p.Streams()
-	switch when := o.Show.Progress; {
+	p.tellFailures = (person || p.ci != "none") && !show.Quiet && o.Do != cli.DoWork
+	p.announces = show.Verbose && p.Streams()
+	switch when := show.Progress; {
 	case when == "never", when == "auto" && o.Do == cli.DoServe: // usually in the background of a shell
 		p.progress = sink.ProgressNever
 	case when == "always":

@@ -11,6 +11,7 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/exec/kernel"
+	"crew/runner/exec/machine"
 	"crew/runner/front/cli"
 )
 
@@ -55,7 +56,7 @@ func TestPlan(t *testing.T) {
 	})
 	p, err := newPlan(parsed(t, "cat"), unset, false)
 	require.NoError(t, err)
-	require.Equal(t, hereProcessors(), p.jobs)
+	require.Equal(t, machine.New("").Processors(), p.jobs)
 }
 
 // unset is an environment without variables.

@@ -82,16 +82,16 @@ func inputConfig(o *cli.Options, stdin io.Reader) input.Config {
 
 // compile compiles the templates. It takes the names of columns from the reader.
 func (s *source) compile() error {
-	c := s.opts.Command
-	cfg := s.opts.Template()
-	cfg.Names, cfg.Fields, cfg.Insert, cfg.Batch, cfg.Caps = s.reader.Names(), s.opts.Input.JSON, expand.AtEnd, c.Batches(), s.opts.AllCaps()
+	o := s.opts
+	c, cfg := o.Command, o.Template()
+	cfg.Names, cfg.Fields, cfg.Insert, cfg.Batch, cfg.Caps = s.reader.Names(), o.Input.JSON, expand.AtEnd, c.Batches(), o.AllCaps()
 	if err := checkNames(cfg.Names, cfg.Caps); err != nil {
 		return err
 	}
 	if s.mayNameColumn(cfg) {
 		cfg.First = s.reader.First()
 	}
-	protocol := s.opts.Protocol()
+	protocol := o.Protocol()
 	switch {
 	case s.blocks != nil:
 		cfg.Insert = expand.Refused
@@ -101,11 +101,11 @@ func (s *source) compile() error {
 		cfg.Insert = expand.InPlace
 	}
 	if protocol != task.NoProtocol {
-		if err := checkWorker(s.opts, cfg); err != nil {
+		if err := checkWorker(o, cfg); err != nil {
 			return err
 		}
 	}
-	texts := &compiler{opts: s.opts, cfg: cfg}
+	texts := &compiler{opts: o, cfg: cfg}
 	files := texts.files(&cfg)
 	if texts.err != nil {
 		return texts.err
@@ -121,7 +121,7 @@ func (s *source) compile() error {
 		return err
 	}
 	tc := input.TasksConfig{
-		Template: s.template, Objects: s.opts.ObjectTasks(),
+		Template: s.template, Objects: o.ObjectTasks(),
 		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(largestEnviron(cfg.Caps))},
 		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol, Texts: input.Texts{Files: files},
 	}
@@ -167,13 +167,14 @@ func compileCommand(cfg expand.Config, makes bool) (*expand.Template, error) {
 
 // checkBatches refuses -X with {N}, and -s with a limit that is too low for any record.
 func (s *source) checkBatches() error {
-	c := s.opts.Command
+	o := s.opts
+	c := o.Command
 	if c.Spread && s.indexesRecords() {
-		return misuse(s.opts.Typed("spread")+" and {N} do not go together", "{N} is the Nth record of a command, "+
+		return misuse(o.Typed("spread")+" and {N} do not go together", "{N} is the Nth record of a command, "+
 			"and how many there are is not known: write {} for all, or -n N")
 	}
 	if least := leastChars(s.template); c.MaxChars > 0 && c.MaxChars < least {
-		return misuse(cmp.Or(s.opts.Typed("max-chars"), s.opts.Typed("spread"))+" leaves no room for a record",
+		return misuse(cmp.Or(o.Typed("max-chars"), o.Typed("spread"))+" leaves no room for a record",
 			fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars))
 	}
 	return nil

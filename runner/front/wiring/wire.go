@@ -167,8 +167,8 @@ func (w *wiring) openInput() (err error) {
 		return err
 	}
 	w.share = openShare(o, w.times)
-	stdin := w.in
-	if o.Failure.Halt.Percent && !o.Engine.Detach {
+	stdin, counted := w.in, o.Failure.Halt.Percent && !o.Engine.Detach // before the run
+	if counted {
 		if o, stdin, err = w.copyInput(); err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (w *wiring) openInput() (err error) {
 		return err
 	}
 	w.total.source = w.source
-	if o.Failure.Halt.Percent && !o.Engine.Detach {
+	if counted {
 		n, _ := w.total.get(forever) // if the input breaks, the run will report the error
 		w.inputTasks = uint64(n)
 	}

@@ -44,7 +44,7 @@ func (c *conn) await(r *Request) (*Reply, error) {
 		}
 		delete(f.tasks, id)
 		more := ""
-		if c.s.cfg.Details.Ended == nil {
+		if c.s.cfg.Ended == nil {
 			more = ": --state DIR keeps more"
 		}
 		unknown = cmp.Or(unknown, fmt.Errorf("task %d has ended, and no more is known of it%s", id, more))

@@ -25,9 +25,9 @@ type Config struct {
 	// Feed adds all tasks of an addition, or none. It calls numbered with their IDs, in order,
 	// before any of them can end, and returns once they are accepted. It is safe for concurrent
 	// use. Feed is nil if the run takes no tasks.
-	Feed    func(a *Addition, numbered func(ids []uint64)) error
-	Details Details
-	Delay   time.Duration // from Serve until the socket is made, or NoSocket
+	Feed func(a *Addition, numbered func(ids []uint64)) error
+	Details
+	Delay time.Duration // from Serve until the socket is made, or NoSocket
 
 	lineTimeout, partingGap time.Duration // 0 for the constants; tests set them
 }

@@ -25,22 +25,17 @@ const suffix = ".sock"
 func dirs() []string {
 	uid := strconv.Itoa(os.Geteuid())
 	var list []string
-	add := func(dir string) {
-		if !slices.Contains(list, dir) {
-			list = append(list, dir)
-		}
-	}
 	for _, base := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/run/user/" + uid} {
 		if filepath.IsAbs(base) && checkDir(base, 0) == nil {
-			add(filepath.Join(base, "crew"))
+			list = append(list, filepath.Join(base, "crew"))
 		}
 	}
 	for _, base := range []string{os.Getenv("TMPDIR"), "/tmp"} {
 		if filepath.IsAbs(base) {
-			add(filepath.Join(base, "crew-"+uid))
+			list = append(list, filepath.Join(base, "crew-"+uid))
 		}
 	}
-	return list
+	return slices.Compact(list)
 }
 
 // groupAndOthers are the permissions of all users except the owner.

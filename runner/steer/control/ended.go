@@ -134,8 +134,8 @@ func (k *Sink) lookup(id uint64) *task.Where {
 // them from the journal or, without one, from memory.
 func (s *Server) lastEnded(n int, failed bool) *Reply {
 	reply := &Reply{}
-	if s.cfg.Details.Latest != nil {
-		for _, p := range s.cfg.Details.Latest(n, failed) {
+	if s.cfg.Latest != nil {
+		for _, p := range s.cfg.Latest(n, failed) {
 			reply.Wheres = append(reply.Wheres, task.Where{State: "ended", EndedTask: p})
 		}
 		return reply
@@ -163,7 +163,7 @@ func (s *Server) addRecords(list []task.Where, all bool) {
 		w := &list[i]
 		if p, ok := known[w.Task]; ok {
 			w.EndedTask = p
-		} else if all && s.cfg.Details.Ended == nil && w.State == "ended" && w.Outcome == 0 {
+		} else if all && s.cfg.Ended == nil && w.State == "ended" && w.Outcome == 0 {
 			w.Hint = "--state DIR keeps more"
 		}
 	}
@@ -176,13 +176,13 @@ func (s *Server) records(ids []uint64, all bool) map[uint64]task.EndedTask {
 	list, _ := s.sink.remembered()
 	for _, w := range list {
 		if w.Blocking == nil && slices.Contains(ids, w.Task) {
-			w.Kept = w.Kept || s.cfg.Details.Live != nil
+			w.Kept = w.Kept || s.cfg.Live != nil
 			known[w.Task] = w.ForClients(time.Now()).EndedTask
 		}
 	}
-	if all && len(known) < len(ids) && s.cfg.Details.Ended != nil {
+	if all && len(known) < len(ids) && s.cfg.Ended != nil {
 		missing := slices.DeleteFunc(slices.Clone(ids), func(id uint64) bool { return known[id].Task != 0 })
-		maps.Copy(known, s.cfg.Details.Ended(missing...))
+		maps.Copy(known, s.cfg.Ended(missing...))
 	}
 	return known
 }

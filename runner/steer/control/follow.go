@@ -193,10 +193,10 @@ func (f *follower) sendEnd(e task.Facts) {
 // findOutputs finds the outputs of the running attempt. It returns false if they do not exist yet, or no
 // longer exist.
 func (c *conn) findOutputs(t *cursor) bool {
-	if t.outs != [2]task.Live{} || t.attempt == 0 || c.s.cfg.Details.Live == nil {
+	if t.outs != [2]task.Live{} || t.attempt == 0 || c.s.cfg.Live == nil {
 		return t.attempt != 0
 	}
-	out, err, attempt := c.s.cfg.Details.Live(t.id)
+	out, err, attempt := c.s.cfg.Live(t.id)
 	if attempt == 0 {
 		return false
 	}
@@ -232,13 +232,12 @@ func (c *conn) sendOutputs(t *cursor, end [2]int64) (some bool) {
 // currentSizes returns the current sizes of outputs.
 func currentSizes(outs [2]task.Live) (n [2]int64) {
 	for i, o := range outs {
-		if o == nil {
-			continue
+		if o != nil {
+			n[i] = int64(sort.Search(math.MaxInt, func(off int) bool {
+				got, _ := o.ReadAt(make([]byte, 1), int64(off))
+				return got == 0
+			}))
 		}
-		n[i] = int64(sort.Search(math.MaxInt, func(off int) bool {
-			got, _ := o.ReadAt(make([]byte, 1), int64(off))
-			return got == 0
-		}))
 	}
 	return n
 }
@@ -269,7 +268,7 @@ func (f *follower) logTask(w *task.Where, follow bool) error {
 	switch t, was := f.tasks[w.Task], f.s.sink.lookup(w.Task); {
 	case w.State != "running" && w.Blocking == nil:
 		return f.logEnded(w)
-	case f.s.cfg.Details.Live == nil:
+	case f.s.cfg.Live == nil:
 		return errors.New("this run keeps no output: --output group does")
 	case w.Blocking == nil:
 		t.attempt, t.sentAttempt = w.Attempt, w.Attempt-1
@@ -293,7 +292,7 @@ func (f *follower) logEnded(w *task.Where) error {
 		return err
 	}
 	p := f.s.records([]uint64{w.Task}, true)[w.Task]
-	if see := f.s.cfg.Details.Ended; see != nil && p.Cut != [2]int64{} {
+	if see := f.s.cfg.Ended; see != nil && p.Cut != [2]int64{} {
 		if all := see(w.Task)[w.Task]; all.Kept {
 			p = all
 		}
@@ -409,7 +408,7 @@ func (c *conn) sendTails(f *task.Facts) {
 		return
 	}
 	if p := c.s.sink.lookup(f.Task); p != nil {
-		sendTails(c.reply, &p.EndedTask, c.s.cfg.Details.Live != nil)
+		sendTails(c.reply, &p.EndedTask, c.s.cfg.Live != nil)
 	}
 }
 

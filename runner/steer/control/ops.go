@@ -103,7 +103,7 @@ func (s *Server) final() *Status {
 
 // describe returns the status for a snapshot, with the tasks that ended recently.
 func (s *Server) describe(snap *task.Snapshot) *Status {
-	status := StatusOf(snap, s.cfg.Details.Total)
+	status := StatusOf(snap, s.cfg.Total)
 	var pids map[uint64]int
 	var said map[uint64][]byte
 	if see := s.cfg.Details; see.PIDs != nil {

@@ -123,12 +123,12 @@ func Table(runs []Hello) (lines []string) {
 			row(cmp.Or(h.Name, "-"), h.PID, "does not answer", "", "", "", "", "")
 			continue
 		}
-		done := fmt.Sprint(h.Progress.Done)
+		done := fmt.Sprint(h.Done)
 		if h.Total != nil {
 			done += fmt.Sprintf("/%d", *h.Total)
 		}
 		command := strings.ReplaceAll(task.Shorten(string(h.Command), commandSize), "\t", " ")
-		row(cmp.Or(h.Name, "-"), h.PID, h.State, done, h.Failed, h.Progress.Running, task.Brief(time.Since(h.Since)), command)
+		row(cmp.Or(h.Name, "-"), h.PID, h.State, done, h.Failed, h.Running, task.Brief(time.Since(h.Since)), command)
 	}
 	_ = t.Flush()
 	lines = strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
