@@ -21,7 +21,7 @@ type Host struct {
 const hostsHint = "write HOST, USER@HOST or 8/HOST, separated by commas, : for this machine, or ./FILE"
 
 // Hosts parses the values of -S. A host that is given repeatedly counts once, with the slots that were given
-// last. An item with a slash that does not follow a number is a file with hosts.
+// last. An item with a slash is a file with hosts, unless the slash follows a number or ssh:.
 func Hosts(values []string) (hosts []Host, files []string, err error) {
 	for item := range strings.SplitSeq(strings.Join(values, ","), ",") {
 		if slots, _ := cutSlots(item); slots != "" || !strings.Contains(item, "/") || strings.HasPrefix(item, "ssh://") {

@@ -21,8 +21,8 @@ var interpreter = sync.OnceValue(func() *regexp.Regexp {
 const separators = " \t\r\n;|&()<>`'\"$"
 
 // programs returns the files that a command runs in dir, in the form of journal.Command: the program, the
-// script of an interpreter, and programs that a script names by their paths. It returns nil if tasks run
-// on other machines.
+// script of an interpreter, and programs that a script names by their paths. It returns nil for crew serve, and
+// if tasks run on other machines.
 func programs(o *cli.Options, dir string) (list []string) {
 	if o.Elsewhere() || o.Do != cli.DoRun {
 		return nil

@@ -35,7 +35,7 @@ func dirs() []string {
 			list = append(list, filepath.Join(base, "crew-"+uid))
 		}
 	}
-	return slices.Compact(list)
+	return slices.Compact(list) // equal ones are adjacent
 }
 
 // groupAndOthers are the permissions of all users except the owner.
