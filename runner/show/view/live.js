@@ -226,11 +226,11 @@ const status = s => {
 	const ended = s.done + (s.dropped ?? 0);
 	showState(s.state);
 	$("pause").textContent = s.state === "paused" ? "Resume" : "Pause";
-	$("workers").textContent = s.workers.length;
+	$("workers").textContent = s.workers.length + (s.workers.length === 1 ? " worker" : " workers");
 	if (s.total > 0) Object.assign($("progress"), {max: s.total, value: ended});
 	else $("progress").removeAttribute("value");
 	const tiles = {Ended: count(ended) + (s.total ? " of " + count(s.total) : ""), Failed: count(s.failed), Running: count(s.running), Waiting: count(s.waiting),
-		Speed: s.rate >= 10 ? s.rate.toFixed(0) + "/s" : s.rate >= 0.1 ? s.rate.toFixed(1) + "/s" : (s.rate * 60).toFixed(1) + "/min",
+		Speed: !s.rate ? "–" : s.rate >= 10 ? s.rate.toFixed(0) + "/s" : s.rate >= 0.1 ? s.rate.toFixed(1) + "/s" : (s.rate * 60).toFixed(1) + "/min",
 		...s.retried ? {Retried: count(s.retried)} : {}, Left: s.eta === null ? "–" : span(s.eta * 1000), Elapsed: span(s.elapsed * 1000)};
 	$("now").replaceChildren(...Object.entries(tiles).map(([name, value]) => el("div", {className: name === "Failed" && s.failed ? "fail" : ""}, el("dt", {textContent: name}), el("dd", {textContent: value}))));
 	const why = [...s.blocking && s.blocking.by !== "workers" ? [s.blocking] : [], ...s.waits].map(b => visible(b.text)).filter(text => text !== s.state);
