@@ -2,6 +2,7 @@ package history
 
 import (
 	"maps"
+	"math"
 	"time"
 )
 
@@ -125,15 +126,19 @@ func (c curves) clone() curves {
 	return c
 }
 
-// report returns the curves of runs that cover a time. It changes c.
+// report returns the curves of runs, of which the first began at begin and the last ended at end. It
+// changes c.
 func (c *curves) report(begin, end int64) (out Curves) {
 	if c.points == nil {
 		return out
 	}
 	out = Curves{Start: time.Unix(0, c.first*c.width), Width: time.Duration(c.width), Points: make([]Point, c.last-c.first+1)}
 	for i, p := range c.points {
-		covered := float64(max(1, min(end, (i+1)*c.width)-max(begin, i*c.width)))
-		p.Running, p.Waiting = p.Running/covered, p.Waiting/covered
+		covered := min(end, (i+1)*c.width) - max(begin, i*c.width)
+		if covered <= 0 { // end is after 2262
+			covered = c.width
+		}
+		p.Running, p.Waiting = p.Running/float64(covered), p.Waiting/float64(covered)
 		out.Points[i-c.first] = *p
 	}
 	return out
@@ -147,10 +152,14 @@ func (f *Fold) Curves() Curves {
 			c.ran(a.Start, f.until(a))
 		}
 	}
-	begin, end := int64(0), int64(0)
-	if len(f.runs) > 0 {
-		begin, end = f.runs[0].Start.UnixNano(), f.runs[len(f.runs)-1].End.UnixNano()
+	begin, end := int64(math.MaxInt64), int64(0)
+	for _, r := range f.runs { // in any order, and some at the same time
+		if !r.Start.IsZero() {
+			begin, end = min(begin, r.Start.UnixNano()), max(end, r.End.UnixNano())
+		}
 	}
-	c.flush(end)
+	if n := len(f.runs); n > 0 {
+		c.flush(f.runs[n-1].End.UnixNano())
+	}
 	return c.report(begin, end)
 }

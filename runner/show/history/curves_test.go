@@ -1,6 +1,7 @@
 package history
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -55,6 +56,30 @@ func TestCurves(t *testing.T) {
 			require.InDelta(t, want.Running, p.Running, 1e-6)
 			p.Running, want.Running = 0, 0
 			require.Equal(t, want, p)
+		}
+	}
+}
+
+// TestCurvesOfSeveralRuns checks that sources may come in any order, overlap and end after 2262.
+func TestCurvesOfSeveralRuns(t *testing.T) {
+	long, short := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, []int{2, 3}
+	for _, sources := range [][][]int{{long, short}, {short, long}, {{8, 9}, {0, 1}}} {
+		for _, took := range []time.Duration{time.Second, math.MaxInt64} {
+			f := NewFold()
+			for _, starts := range sources {
+				f.Source("log")
+				for id, at := range starts {
+					f.Add(&Line{Event: control.Event{Name: "finished"}, Facts: task.Facts{
+						Task: uint64(id + 1), Attempt: 1, Start: time.Unix(1_700_000_000+int64(at), 0), Duration: task.Seconds(time.Second), Outcome: task.OK,
+					}})
+				}
+				f.Add(&Line{Event: control.Event{Name: "finished"}, Facts: task.Facts{
+					Task: 100, Attempt: 1, Start: time.Unix(1_700_000_000+int64(starts[0]), 0), Duration: task.Seconds(took), Outcome: task.OK,
+				}})
+			}
+			for _, p := range f.Report().Curves.Points {
+				require.LessOrEqual(t, p.Running, 4.0)
+			}
 		}
 	}
 }
