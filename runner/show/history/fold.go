@@ -226,8 +226,8 @@ func (r *run) touch(l *Line) {
 	}
 }
 
-// taskOf returns the open task that l belongs to, or a new one. Tasks taskOf different runs may have the same
-// number. As the attempts taskOf a task come in order, a lower attempt number means another task.
+// taskOf returns the open task that l belongs to, or a new one. Tasks of different runs may have the same
+// number. As the attempts of a task come in order, a lower attempt number means another task.
 func (f *Fold) taskOf(l *Line) *openTask {
 	o := f.open[l.Task]
 	if o != nil && (l.Attempt < o.attempt || l.Attempt == o.attempt && o.current == nil) {

@@ -14,7 +14,7 @@ const (
 	mostEarlier = 10   // earlier attempts
 
 	tailSize = 8 << 10 // bytes of the end of an output
-	partSize = 1 << 10 // the same once mostLong outputs are longer than this
+	partSize = 1 << 10 // the same if the list already has mostLong outputs that are longer than this
 	mostLong = 128
 )
 
@@ -86,7 +86,7 @@ func (e *listed) add(run int, o *openTask, l *Line) {
 	e.list = append(e.list, x)
 }
 
-// newEnded returns a copy of a task that newEnded, without its output.
+// newEnded returns a copy of a task that ended, without its output.
 func newEnded(run int, o *openTask, l *Line) Ended {
 	return Ended{Facts: cloneFacts(&l.Facts), Run: run, Earlier: slices.Clone(o.earlier)}
 }

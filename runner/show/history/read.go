@@ -218,7 +218,7 @@ func (r *reader) row(row []byte) error {
 	return r.result(mark, rec.line("finished"))
 }
 
-// seenTasks is a bit set of the task seenTasks seen in a run.
+// seenTasks is the bit set of the task numbers seen in a run.
 type seenTasks struct {
 	run  int
 	seen map[uint64]uint64

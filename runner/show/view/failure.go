@@ -29,7 +29,7 @@ func describe(r *history.Report, e history.Ended) string {
 	return strings.Join(all, " · ")
 }
 
-// unknownOutputs counts the failed tasks whose output is unknownOutputs.
+// unknownOutputs counts the failed tasks whose output is unknown.
 func unknownOutputs(r *history.Report) (n int64) {
 	for _, e := range r.Failed.List {
 		if e.Output == nil {

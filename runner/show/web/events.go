@@ -30,7 +30,7 @@ func (s *server) parsePlace(req *http.Request) (r *run, id string, next int) {
 	return s.find(req.PathValue("pid")), id, next
 }
 
-// placeOf returns the relative URL that place parses.
+// placeOf returns the URL, relative to the page, that parsePlace parses.
 func placeOf(id string, next int) string { return fmt.Sprintf("./%s-%d/", id, next) }
 
 // showEvents sends what happens in a run from a place on, until the run is over. It sends lines, with

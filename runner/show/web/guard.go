@@ -84,7 +84,7 @@ func (s *server) isOwn(host string) bool {
 	return strings.EqualFold(name, "localhost") || name == "127.0.0.1" || name == "::1" || name == s.ip.String()
 }
 
-// pacer closes a connection whose browser reads nothing for sendTime.
+// pacer lets each write take at most sendTime, so that a browser that reads nothing loses its connection.
 type pacer struct {
 	http.ResponseWriter
 	conn *http.ResponseController

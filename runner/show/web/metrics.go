@@ -65,7 +65,7 @@ func (r *run) measure() *metrics {
 //go:embed metrics.tmpl
 var metricsText string
 
-// exposition writes a []*measured in the text format of OpenMetrics 1.0.
+// exposition writes a []*metrics in the text format of OpenMetrics 1.0.
 var exposition = template.Must(template.New("metrics").Funcs(template.FuncMap{
 	"limits":     func() []string { return limits[:] },
 	"states":     func() []string { return []string{"running", "paused", "draining", "stopping", "done"} },

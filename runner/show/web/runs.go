@@ -39,7 +39,8 @@ func (s *server) findRuns(ctx context.Context) {
 	s.forgetLocked()
 }
 
-// forgetLocked drops runs, or their lines, that have been over for long. The caller must hold mu.
+// forgetLocked drops runs that are over, except the last mostOver, and the lines of those that have been
+// over for longer than keptFor. The caller must hold mu.
 func (s *server) forgetLocked() {
 	over := 0
 	for _, r := range s.listLocked() {
@@ -62,7 +63,7 @@ func (s *server) find(pid string) *run {
 	return s.runs[n]
 }
 
-// snapshot is a snapshot of a run.
+// snapshot is a run with what the list showed of it at one moment.
 type snapshot struct {
 	run *run
 	view.Listed

@@ -230,5 +230,5 @@ func (s *server) showParts(w http.ResponseWriter, req *http.Request) {
 	_ = view.Parts(w, report, placeOf(id, next))
 }
 
-// runName returns the runName of a run or, if it has none, its process ID.
+// runName returns the name of a run or, if it has none, its process ID.
 func runName(h *control.Hello) string { return cmp.Or(h.Name, strconv.Itoa(h.PID)) }
