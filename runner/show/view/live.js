@@ -70,6 +70,7 @@ const listenTo = events => {
 // again reloads the page, at most once in five seconds.
 const again = () => setTimeout(() => location.reload(), Math.max(0, 5000 - performance.now()));
 
+const showWorkers = n => $("workers").textContent = n + (n === 1 ? " worker" : " workers");
 const say = text => $("said").textContent = visible(text);
 const complain = text => {
 	$("error").textContent = visible(text);
@@ -141,7 +142,7 @@ const line = l => {
 		break;
 	}
 	case "resized":
-		$("workers").textContent = l.workers;
+		showWorkers(l.workers);
 		break;
 	case "draining": case "stopping":
 		say(l.event + (l.text ? ": " + l.text : ""));
@@ -226,7 +227,7 @@ const status = s => {
 	const ended = s.done + (s.dropped ?? 0);
 	showState(s.state);
 	$("pause").textContent = s.state === "paused" ? "Resume" : "Pause";
-	$("workers").textContent = s.workers.length + (s.workers.length === 1 ? " worker" : " workers");
+	showWorkers(s.workers.length);
 	if (s.total > 0) Object.assign($("progress"), {max: s.total, value: ended});
 	else $("progress").removeAttribute("value");
 	const tiles = {Ended: count(ended) + (s.total ? " of " + count(s.total) : ""), Failed: count(s.failed), Running: count(s.running), Waiting: count(s.waiting),
