@@ -54,7 +54,7 @@ func overTime(r *history.Report) *curves {
 		layout = time.DateOnly
 	}
 	for x := 0; x <= 100; x += 25 {
-		out.Marks = append(out.Marks, moment{c.Start.Add(span * time.Duration(x) / 100).Local().Format(layout), x})
+		out.Marks = append(out.Marks, moment{c.Start.Add(span / 100 * time.Duration(x)).Local().Format(layout), x})
 	}
 	return out
 }

@@ -5,7 +5,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"crew/runner/decide/task"
 	"crew/runner/show/history"
@@ -109,4 +112,16 @@ func made(n, runs int) *history.Report {
 	r := f.Report()
 	r.Made = madeBase.AddDate(0, 0, runs)
 	return r
+}
+
+// TestYears checks that the axis of a run of several years is in order.
+func TestYears(t *testing.T) {
+	start := time.Unix(1_500_000_000, 0)
+	r := &history.Report{
+		Runs:   []history.Run{{Start: start, End: start.AddDate(4, 0, 0)}},
+		Curves: history.Curves{Start: start, Width: 36 * time.Hour, Points: make([]history.Point, 1000)},
+	}
+	for i, m := range overTime(r).Marks {
+		require.Equal(t, start.Add(time.Duration(i)*250*36*time.Hour).Local().Format(time.DateOnly), m.Text)
+	}
 }
