@@ -32,6 +32,7 @@ import (
 //	see, has, lacks CODE ==> TEXT
 //	               its value is this text, contains it, or does not
 //	send TEXT      send an event to the page of the live run
+//	queue CODE     its value is the waiting tasks of the live run
 //	asked, stream TEXT
 //	               the page has made this request, or opened or closed this stream
 //	pause          the run in the list of runs pauses
@@ -88,6 +89,8 @@ func (l *live) step(t *testing.T, b *browser, dir, step string) {
 		require.NotContains(t, b.eval(code), want, step)
 	case "send":
 		l.events <- strings.ReplaceAll(text, `\n`, "\n")
+	case "queue":
+		l.queue.Store(b.eval("JSON.stringify(" + text + ")"))
 	case "asked":
 		require.Equal(t, text, crewtest.Receive(t, l.asked, "a request"))
 	case "stream":
@@ -117,6 +120,7 @@ type live struct {
 	first                  time.Time // the start of its task
 	events, asked, streams chan string
 	paused                 atomic.Bool
+	queue                  atomic.Value // the waiting tasks, as JSON
 }
 
 func startLive(t *testing.T) *live {
@@ -156,6 +160,10 @@ func startLive(t *testing.T) *live {
 	})
 	mux.HandleFunc("POST /x/{place}/do", func(w http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
+		if string(body) == `{"op":"explain","only":"waiting","n":200}` {
+			fmt.Fprintf(w, `{"v":2,"end":true,"wheres":%s}`, l.queue.Load())
+			return
+		}
 		l.asked <- req.Header.Get("Content-Type") + " " + string(body)
 		if string(body) == `{"op":"pause"}` {
 			w.WriteHeader(http.StatusConflict)
