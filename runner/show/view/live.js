@@ -158,6 +158,7 @@ const line = l => {
 
 // freshen fetches the parts that the server renders: failures, charts and tables.
 const freshen = async () => {
+	if (L.fresh === Infinity) return L.dirty = true; // an answer is on its way; refresh asks again after it
 	const began = performance.now();
 	[L.dirty, L.fresh] = [false, Infinity];
 	try {
