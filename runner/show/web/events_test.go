@@ -26,10 +26,7 @@ type told struct {
 }
 
 func tell(t *testing.T) *told {
-	s := control.Serve(control.Config{About: control.Hello{Name: "told", Command: "work"}, Do: func(c task.Command) task.Reply {
-		if c.Op == task.Explain {
-			return explained(c)
-		}
+	s := control.Serve(control.Config{About: control.Hello{Name: "told", Command: "work"}, Do: func(task.Command) task.Reply {
 		return task.Reply{Snapshot: &task.Snapshot{At: time.Now()}}
 	}, Feed: func(*control.Addition, func([]uint64)) error { return nil }})
 	t.Cleanup(s.Close)
@@ -152,6 +149,15 @@ func TestSlowBrowser(t *testing.T) {
 	require.EqualValues(t, id, n)
 	f.finish(id+1, id+1, "")
 	require.Len(t, listen(t, f.url+path+"events", "").until(func(e sse) bool { return e.name == "lines" }).lines(t), 1)
+}
+
+// TestFedRun checks that a page learns that others feed its run, before the first status.
+func TestFedRun(t *testing.T) {
+	f := tell(t)
+	path, _ := f.page()
+	b := listen(t, f.url+path+"events", "")
+	b.until(func(e sse) bool { return e.name == "queue" })
+	require.Equal(t, "status", b.next().name)
 }
 
 // TestOtherPlaces checks the answers to pages of another server or of a run that is no longer listed.

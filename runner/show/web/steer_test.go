@@ -36,7 +36,7 @@ func release(t *testing.T, p *crewtest.Process, name string, status int) {
 //	sees STATE RUNNING SLOTS  the page gets such a status
 //	do REQUEST => REGEX       send a request
 //	get PATH => REGEX         get a page
-//	lacks TEXT                the page lacks this
+//	lacks TEXT                the last of these answers lacks this
 //	release NAME STATUS       let a task exit
 //	finished ID => TEXT       the page gets the end of a task, with this
 //	log ID                    read the output of a task
@@ -66,7 +66,8 @@ func TestSteering(t *testing.T) {
 			})
 		case "do":
 			status, reply := s.do(path, what)
-			require.Regexp(t, want, fmt.Sprint(status, " ", reply.Tasks, " ", reply.Error), step)
+			text = fmt.Sprint(status, " ", reply.Tasks, " ", reply.Error, " ", string(encoded(reply.Wheres)))
+			require.Regexp(t, want, text, step)
 		case "get":
 			var status int
 			status, text = s.get(what[1:])
