@@ -239,7 +239,7 @@ func (c *Core) waitingGroups() (list []task.Blocking) {
 func (c *Core) describe(cmd task.Command) (list []task.Where) {
 	ids := cmd.IDs
 	if len(ids) == 0 {
-		ids = c.listed(cmd)
+		ids = c.listed(cmd.Only)
 		ids = ids[:min(len(ids), cmp.Or(cmd.N, maxListed))]
 	}
 	for _, id := range ids {
@@ -248,63 +248,43 @@ func (c *Core) describe(cmd task.Command) (list []task.Where) {
 	return list
 }
 
-// listed returns the IDs of the tasks that a task.Explain without IDs selects, in order.
-func (c *Core) listed(cmd task.Command) (ids []uint64) {
-	if cmd.Only == "waiting" {
-		return c.waitingInTurn()
-	}
+// listed returns the IDs of the tasks that a task.Explain without IDs selects, in order: the waiting ones
+// in the order in which they would start, as far as that is known, which is without keys, limits and
+// the costs of tasks.
+func (c *Core) listed(only string) (ids []uint64) {
 	for id, e := range c.entries {
-		if cmd.Only == "" || !e.state.isWaiting() && !e.sentAhead() {
+		if only == "" || (only == "waiting") == (e.state.isWaiting() || e.sentAhead()) {
 			ids = append(ids, id)
 		}
 	}
-	if cmd.Only == "" {
+	if only == "" {
 		ids = slices.AppendSeq(ids, maps.Keys(c.queue.failed.tasks))
 	}
 	slices.Sort(ids)
-	return ids
-}
-
-// waitingInTurn returns the IDs of the waiting tasks in the order in which they would start, as far as
-// that is known: keys, limits and the costs of tasks do not count.
-func (c *Core) waitingInTurn() (ids []uint64) {
-	var turns []turn
-	for _, e := range c.entries {
-		if e.state.isWaiting() || e.sentAhead() {
-			turns = append(turns, c.turn(e))
-		}
-	}
-	slices.SortFunc(turns, func(a, b turn) int { return slices.Compare(a[:], b[:]) })
-	for _, t := range turns {
-		ids = append(ids, uint64(t[len(t)-1]))
+	if only == "waiting" {
+		slices.SortStableFunc(ids, func(a, b uint64) int {
+			x, y := c.turn(c.entries[a]), c.turn(c.entries[b])
+			return slices.Compare(x[:], y[:])
+		})
 	}
 	return ids
 }
 
-// turn is the place of a waiting task among all others: its stage, the time that it waits for, its rank, its
-// place in the queue, and its ID. Turns compare like slices.
-type turn [5]int64
+// stages are the first parts of turns. Tasks that were sent ahead have 0.
+var stages = [states]int64{queued: 1, parked: 1, checking: 2, timed: 2, delayed: 2, following: 3, held: 4}
 
-// turn returns the turn of a waiting task.
-func (c *Core) turn(e *entry) turn {
-	t := turn{1, 0, e.item.Rank, e.nth, int64(e.item.ID)}
-	switch {
-	case e.sentAhead():
-		t[0] = 0
-	case e.state == queued || e.state == parked:
-		return t
-	case e.state == timed:
-		t[0], t[1] = 2, e.task.Asked.At.UnixNano()
-	case e.state == delayed:
-		t[0], t[1] = 2, c.time.Real(e.due).UnixNano()
-	case e.state == following:
-		t[0] = 3
-	case e.state == held:
-		t[0] = 4
-	default:
-		t[0] = 2 // it is being checked
+// turn returns the place of a waiting task among all others, except for its ID: its stage, the time that
+// it waits for, its rank, and its place in the queue.
+func (c *Core) turn(e *entry) [4]int64 {
+	t := [4]int64{stages[e.state], 0, e.item.Rank}
+	switch e.state {
+	case queued, parked:
+		t[3] = e.nth
+	case timed:
+		t[1] = e.task.Asked.At.UnixNano()
+	case delayed:
+		t[1] = c.time.Real(e.due).UnixNano()
 	}
-	t[3] = 0
 	return t
 }
 
