@@ -19,13 +19,6 @@ type pump struct {
 	broken      []bool // sinks of which only Close is still called
 }
 
-func newPump(r *Run, sinks []Sink, tick time.Duration, keep bool) *pump {
-	return &pump{
-		r: r, sinks: sinks, tick: tick, keepRetried: keep,
-		bell: make(chan struct{}, 1), broken: make([]bool, len(sinks)),
-	}
-}
-
 // ring wakes the pump.
 func (p *pump) ring() {
 	select {

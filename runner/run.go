@@ -168,7 +168,10 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 		src: src, exec: exec, rec: rec, tokens: cfg.Pool.Tokens, clockRead: time.Now(),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
-	r.pump = newPump(r, sinks, cfg.Tick, cfg.Retry.Keep)
+	r.pump = &pump{
+		r: r, sinks: sinks, tick: cfg.Tick, keepRetried: cfg.Retry.Keep,
+		bell: make(chan struct{}, 1), broken: make([]bool, len(sinks)),
+	}
 	r.streamer, _ = exec.(Streamer)
 	how := core.Executor{Streams: r.streamer != nil}
 	if cfg.Pool.Ahead > 0 {

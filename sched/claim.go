@@ -56,10 +56,6 @@ type placement struct {
 // places stands for the places of a host, in arguments that otherwise are the index of a limit.
 const places = -1
 
-func newClaims(caps []int) claims {
-	return claims{caps: *NewStock(caps), placements: map[uint64]*placement{}}
-}
-
 // counter returns the counter of a limit, on host at if hosts offer the limit; nil if there is
 // none.
 func (c *claims) counter(limit int, at *host) *counter {
@@ -284,13 +280,4 @@ func (d *Dispatcher) reserveAgainst(it *Item) (any bool) {
 // if it starts.
 func (l *line) overtakenBy(c *Claim) bool {
 	return l.claim != c && (l.claim.wide() || l.claim.shares(c))
-}
-
-// countOvertaken notes that an item with claim c, which may be nil, has started.
-func (d *Dispatcher) countOvertaken(c *Claim) {
-	for _, l := range d.lines {
-		if l.overtakenBy(c) {
-			l.overtaken++
-		}
-	}
 }

@@ -74,7 +74,8 @@ const (
 // each key by itself, so PerKey is ignored.
 func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	d := &Dispatcher{
-		Policy: p, slots: p.base(), limits: limits, claims: newClaims(limits.Caps),
+		Policy: p, slots: p.base(), limits: limits,
+		claims: claims{caps: *NewStock(limits.Caps), placements: map[uint64]*placement{}},
 	}
 	if p.Serial() {
 		d.limits.PerKey = 0
@@ -252,7 +253,11 @@ func (d *Dispatcher) noteStart(it *Item) {
 	if !d.limits.ReportsStarts {
 		d.Started(d.now, *it)
 	}
-	d.countOvertaken(it.Claim)
+	for _, l := range d.lines {
+		if l.overtakenBy(it.Claim) {
+			l.overtaken++
+		}
+	}
 	if d.lowestRank < d.highestRank {
 		d.agingStarts++
 	}

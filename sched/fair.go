@@ -31,11 +31,11 @@ func newFair() *fair {
 }
 
 // roundOrder returns the order of a key: by rank, by the round that serves it, then by turn.
-func (p *fair) roundOrder(g *group) (slot int, a, b, c int64) {
+func (p *fair) roundOrder(g *group) (int, order) {
 	first := g.queue.first()
 	cost := weight(&first.Item)
 	g.savesFrom = max(g.savesFrom, p.tiers[first.Rank].round-cost) // if a more expensive first item was removed
-	return 0, first.Rank, g.savesFrom + cost, g.turn
+	return 0, order{first.Rank, g.savesFrom + cost, g.turn}
 }
 
 func (p *fair) Push(it Item) bool {

@@ -10,9 +10,9 @@ type grouped struct {
 	spare  freeList[group]
 
 	// groupOf returns the ID of an item's group. orderOf returns the slot of a group that has items,
-	// and its order among the ready groups, as three numbers; zeros if the group is not ready.
+	// and its order among the ready groups; zeros if the group is not ready.
 	groupOf func(Item) uint64
-	orderOf func(*group) (slot int, a, b, c int64)
+	orderOf func(*group) (slot int, at order)
 }
 
 // group holds the items of a key.
@@ -70,7 +70,7 @@ func (p *grouped) push(g *group, it *Item) bool {
 func (p *grouped) refresh(g *group) {
 	slot, at := 0, order{}
 	if g.queue.len() > 0 {
-		slot, at[0], at[1], at[2] = p.orderOf(g)
+		slot, at = p.orderOf(g)
 	}
 	if slot != g.slot {
 		p.ready[g.slot].remove(&g.ready)

@@ -44,12 +44,12 @@ func (p *keyed) home(key, stableKey uint64) int {
 }
 
 // firstOrder returns the slot of a key, and the order of its first item; zeros if it is blocked.
-func (p *keyed) firstOrder(g *group) (slot int, a, b, c int64) {
+func (p *keyed) firstOrder(g *group) (slot int, at order) {
 	if g.blockedBy != 0 {
-		return 0, 0, 0, 0
+		return 0, at
 	}
 	first := g.queue.first()
-	return p.home(g.id, g.stableKey), first.Rank, int64(first.ID), 0
+	return p.home(g.id, g.stableKey), order{first.Rank, int64(first.ID)}
 }
 
 // settle moves the keys and, in "round-robin", the items to the slots where they now belong.

@@ -90,20 +90,21 @@ func (p *byTopic) settle() {
 	}
 }
 
-// topicOrder returns the order of a topic among the topics that may have another place; zeros if it
-// may not. Bound topics go before others that wait alike.
-func (p *byTopic) topicOrder(t *group) (slot int, class, share, turn int64) {
+// topicOrder returns the order of a topic among the topics that may have another place: its class, its
+// share and its turn; zeros if it may not. Bound topics go before others that wait alike.
+func (p *byTopic) topicOrder(t *group) (slot int, at order) {
 	if !p.auto && t.held >= t.quota {
-		return 0, 0, 0, 0
+		return 0, at
 	}
+	at[2] = t.turn
 	if !p.labels[t.id] {
-		class = 1
+		at[0] = 1
 	}
 	if p.auto && t.held > 0 {
-		class += 2
-		share = -int64(t.queue.len()+t.held) << 24 / int64(t.held+1)
+		at[0] += 2
+		at[1] = -int64(t.queue.len()+t.held) << 24 / int64(t.held+1)
 	}
-	return 0, class, share, t.turn
+	return 0, at
 }
 
 func (p *byTopic) Push(it Item) bool {

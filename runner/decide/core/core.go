@@ -43,7 +43,7 @@ type Core struct {
 	clock
 	entries  map[uint64]*entry // unfinished tasks, each in one state
 	spare    []*entry          // for reuse
-	skipping []skippedTask     // see skip
+	skipping []*task.Result    // see skip
 
 	input     input
 	queue     queue

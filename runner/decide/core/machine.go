@@ -85,10 +85,3 @@ func (c *Core) youngest() (last *entry) {
 	}
 	return last
 }
-
-// freed notes that a task has given up its slot.
-func (m *machine) freed(e *entry) {
-	if m.ending == e {
-		m.ending, m.stale = nil, m.samplePending
-	}
-}

@@ -116,25 +116,20 @@ func (c *Core) notifyFollowers(e *entry, r *task.Result) {
 // skip ends a task that comes after one that did not succeed, and then the tasks that come after
 // that task, and so on. It uses a list instead of recursion, since they may be many.
 func (c *Core) skip(e *entry, why error) {
-	c.skipping = append(c.skipping, skippedTask{e.item.ID, why})
+	r := e.endResult(task.NotRun, why, c.now)
+	r.Final = true
+	c.skipping = append(c.skipping, r)
 	if len(c.skipping) > 1 {
 		return // the outermost call works through the list
 	}
 	for i := 0; i < len(c.skipping); i++ {
-		if e := c.entries[c.skipping[i].id]; e != nil {
-			r := e.endResult(task.NotRun, c.skipping[i].why, c.now)
-			r.Final = true
+		r := c.skipping[i]
+		if e := c.entries[r.Task.ID]; e != nil {
 			c.queue.remove(e) // it may wait for something else by now
 			c.finish(e, r)
 		}
 	}
 	c.skipping = nil
-}
-
-// skippedTask is a task that is not run, and the reason.
-type skippedTask struct {
-	id  uint64
-	why error
 }
 
 // schedule moves a task to the state in which it has to wait, or queues it if nothing holds it

@@ -219,7 +219,9 @@ func (c *Core) freeSlot(e *entry) {
 	}
 	at := c.pool.vacate(e)
 	c.noteStarted(e)
-	c.pool.machine.freed(e)
+	if m := &c.pool.machine; m.ending == e {
+		m.ending, m.stale = nil, m.samplePending
+	}
 	c.queue.ready.Done(at.id, e.item, e.again)
 	c.queue.caps.returnUnits(e)
 	e.slot = nil

@@ -119,17 +119,10 @@ func (w *Workers) Dismiss(slot int) (ended <-chan struct{}) {
 // Serve runs the attempts of a slot. See runner.Streamer.
 func (w *Workers) Serve(slot task.Slot, swap task.Swap) {
 	w.mu.Lock()
-	l := w.openLoopLocked(slot)
-	w.mu.Unlock()
-	l.serve(swap)
-	l.close()
-}
-
-// openLoopLocked makes the loop of a slot. The caller must hold mu, and must close the loop later.
-func (w *Workers) openLoopLocked(slot task.Slot) *loop {
 	l := newLoop(w, slot)
 	w.loops[slot.ID] = l
-	return l
+	w.mu.Unlock()
+	l.serve(swap)
 }
 
 // close removes and closes a loop that has been served.
@@ -161,13 +154,12 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	w.mu.Lock()
 	l := w.loops[a.Slot.ID]
 	if l == nil {
-		if l = w.openLoopLocked(a.Slot); w.LifeOf != nil {
+		l = newLoop(w, a.Slot)
+		w.loops[a.Slot.ID] = l
+		if w.LifeOf != nil {
 			l.Life = w.LifeOf(a.Task)
 		}
-		go func() {
-			l.serve(l.swap)
-			l.close()
-		}()
+		go l.serve(l.swap)
 	}
 	l.calls[a.Task.ID] = c
 	l.incoming = append(l.incoming, a)

@@ -111,7 +111,7 @@ func (l *loop) requestEnd(o endRequest) {
 	l.bell.ring()
 }
 
-// serve runs the attempts that swap returns until swap returns task.ExpectNone.
+// serve runs the attempts that swap returns until swap returns task.ExpectNone, and closes the loop.
 func (l *loop) serve(swap task.Swap) {
 	l.bell.ring()
 	for {
@@ -137,6 +137,7 @@ func (l *loop) serve(swap task.Swap) {
 		case l.w != nil:
 			l.w.runOnce()
 		case len(l.attempts) == 0 && l.expects == task.ExpectNone:
+			l.close()
 			return
 		default:
 			l.startOrSleep()
@@ -207,7 +208,7 @@ func (l *loop) report(f *openAttempt, o task.Outcome, err error) *openAttempt {
 func (l *loop) startOrSleep() {
 	wait := never
 	if len(l.attempts) == 0 {
-		l.setShort(false, nil)
+		l.setShort(nil)
 	}
 	eager := l.Eager != nil && l.expects == task.ExpectMore && l.failures < maxFailures && l.Workers.short.Load() == 0
 	if eager || len(l.attempts) > 0 {
@@ -226,7 +227,7 @@ func (l *loop) startOrSleep() {
 	l.mu.Unlock()
 	switch p, err := l.StartWorker(ctx, l.commandAttempt()); {
 	case err == nil:
-		l.setShort(false, nil)
+		l.setShort(nil)
 		l.w = newWorker(l, p)
 	case ctx.Err() == nil:
 		l.startFailed(ctx, err)
@@ -241,10 +242,10 @@ func (l *loop) commandAttempt() task.Attempt {
 	return task.Attempt{Task: l.attempts[0].Task, Slot: l.slot}
 }
 
-// setShort sets whether the loop needs resources that other workers hold. If so, it wakes the other
-// loops, and idle workers end.
-func (l *loop) setShort(short bool, err error) {
-	switch {
+// setShort sets whether the loop needs resources that other workers hold. If so, err says which; it wakes
+// the other loops, and idle workers end.
+func (l *loop) setShort(err error) {
+	switch short := err != nil; {
 	case l.short == short:
 	case short:
 		l.notify(err.Error())
@@ -252,7 +253,7 @@ func (l *loop) setShort(short bool, err error) {
 	default:
 		l.Workers.short.Add(-1)
 	}
-	if l.short = short; !short {
+	if l.short = err != nil; !l.short {
 		return
 	}
 	l.Workers.mu.Lock()
@@ -266,7 +267,7 @@ func (l *loop) setShort(short bool, err error) {
 func (l *loop) startFailed(ctx context.Context, err error) {
 	if errors.Is(err, proc.ErrShort) {
 		l.restartAt = l.now + shortRetry
-		l.setShort(true, err)
+		l.setShort(err)
 		return
 	}
 	if len(l.attempts) == 0 {

@@ -24,11 +24,11 @@ func newEnviron(inherited []string, pty bool) *environ {
 	return e
 }
 
-// inherit returns the variables that attempts inherit from env. If their output is a terminal, it sets
-// TERM to xterm unless it is set, as docker run -t does, and PAGER to cat, because no user
-// can turn the pages.
+// inherit returns the variables that attempts inherit from env, without the ones that crew sets itself,
+// which crew inside crew inherits. If the output of attempts is a terminal, it sets TERM to xterm unless
+// it is set, as docker run -t does, and PAGER to cat, because no user can turn the pages.
 func (e *environ) inherit(env []string) []string {
-	env = withoutOwn(env)
+	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return slices.Contains(task.Variables[:], nameOf(kv)) })
 	if e.pty {
 		env = setVariable(env, "PAGER=cat")
 		if !slices.ContainsFunc(env, func(kv string) bool { return nameOf(kv) == "TERM" }) {
@@ -36,11 +36,6 @@ func (e *environ) inherit(env []string) []string {
 		}
 	}
 	return env
-}
-
-// withoutOwn returns env without the variables that crew sets itself, which crew inside crew inherits.
-func withoutOwn(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return slices.Contains(task.Variables[:], nameOf(kv)) })
 }
 
 // nameOf returns the name in NAME=value.

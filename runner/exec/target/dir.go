@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"io/fs"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -46,12 +45,6 @@ const maxDirs = 4096
 // Descriptors returns how many file descriptors a Files uses at most: a quarter of those that the
 // process may have.
 func Descriptors() int { return int(min(kernel.Limit(syscall.RLIMIT_NOFILE)/8, 1<<20)) * 2 }
-
-// newDirs returns an empty dirs with random numbers for the run.
-func newDirs() dirs {
-	half := Descriptors() / 2
-	return dirs{first: rand.Int64N(numbers/perRun) * perRun, byID: map[[2]uint64]*dir{}, maxOpen: half, syncs: make(chan struct{}, half)}
-}
 
 // acquire returns the directory of a name, and makes it if it is missing. The run's numbers are marked
 // in it until release. They are not marked in a directory that cannot be opened because it is not

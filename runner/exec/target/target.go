@@ -11,6 +11,7 @@
 package target
 
 import (
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -41,7 +42,11 @@ type Files struct {
 
 // New returns the Files of a run.
 func New(cfg Config) *Files {
-	return &Files{Config: cfg, dirs: newDirs(), begun: map[string][]out{}}
+	half := Descriptors() / 2
+	return &Files{
+		Config: cfg, begun: map[string][]out{},
+		dirs: dirs{first: rand.Int64N(numbers/perRun) * perRun, byID: map[[2]uint64]*dir{}, maxOpen: half, syncs: make(chan struct{}, half)},
+	}
 }
 
 // Check returns the result of a task whose targets are up to date: all exist, none is older than an
