@@ -55,7 +55,7 @@ func (p *process) openStreams() error {
 		}
 		p.child[0] = uintptr(fd)
 	}
-	toFile := t.Makes != nil && t.Makes.Stdout
+	toFile := p.stdoutFile() != ""
 	if toFile {
 		if err := p.openStdoutFile(); err != nil {
 			return err

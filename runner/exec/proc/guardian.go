@@ -73,8 +73,7 @@ func watchOver(crew int, fds []int, dir string) {
 		return
 	}
 	table, lease := asTable(memory)
-	session, _ := unix.Getsid(0)
-	k := newKin(crew, session, []string{"CREW_PID=" + strconv.Itoa(crew)})
+	k := newKin(crew, []string{"CREW_PID=" + strconv.Itoa(crew)})
 	expired := func() {
 		k.addListed(table)
 		k.kill(kernel.Processes)

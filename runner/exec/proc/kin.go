@@ -37,8 +37,9 @@ type kin struct {
 	ending  bool          // the task was asked to end: no process is a daemon any more, except those in daemons and their descendants
 }
 
-// newKin returns a kin without groups.
-func newKin(crew, session int, marks []string) *kin {
+// newKin returns a kin without groups. This process must be in the session of crew.
+func newKin(crew int, marks []string) *kin {
+	session, _ := unix.Getsid(0)
 	self, _ := kernel.FindProcess(crew)
 	return &kin{crew: crew, session: session, crewStart: self.Start, marks: marks, groups: map[int]int64{}}
 }
@@ -155,8 +156,7 @@ func environOf(pid int) []string { return strings.Split(string(kernel.Environ(pi
 // ofOtherCrew reports whether a process is a task of another crew, which this task runs. That crew
 // ends the process.
 func (k *kin) ofOtherCrew(pid int) bool {
-	name, _, _ := strings.Cut(k.marks[0], "=")
-	return slices.ContainsFunc(environOf(pid), func(v string) bool { return nameOf(v) == name && v != k.marks[0] })
+	return slices.ContainsFunc(environOf(pid), func(v string) bool { return nameOf(v) == nameOf(k.marks[0]) && v != k.marks[0] })
 }
 
 // target returns the argument of kill(2) for a process: its group, or only the process if the group
@@ -209,8 +209,7 @@ func (k *kin) kill(walk func() []kernel.Process) (own, daemons []kernel.Process)
 	for to := range stopped { // processes that turned out not to belong to the task
 		_ = syscall.Kill(to, syscall.SIGCONT)
 	}
-	own = slices.DeleteFunc(own, func(p kernel.Process) bool { return p.Ended })
-	return own, daemons
+	return slices.DeleteFunc(own, func(p kernel.Process) bool { return p.Ended }), daemons
 }
 
 // census lists all processes, for several tasks at once. It is safe for concurrent use.
@@ -239,8 +238,7 @@ func (p *process) kinLocked() *kin {
 		marks := slices.DeleteFunc(e.forAttempt(p.Attempt), func(kv string) bool {
 			return kv == e.pid || !slices.Contains(task.Variables[:], nameOf(kv)) || strings.HasPrefix(kv, "PARALLEL_")
 		})
-		session, _ := unix.Getsid(0)
-		p.kin = newKin(os.Getpid(), session, append([]string{e.pid}, marks...))
+		p.kin = newKin(os.Getpid(), append([]string{e.pid}, marks...))
 	}
 	p.kin.addGroup(p.pid, p.reaped)
 	return p.kin

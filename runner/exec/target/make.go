@@ -159,10 +159,7 @@ func (f *Files) End(r *task.Result) {
 // finish commits or removes the files of an attempt.
 func (f *Files) finish(outs []out, r *task.Result) {
 	if r.Outcome == task.OK {
-		err := f.checkMade(r.Task)
-		if err == nil {
-			err = f.commit(outs)
-		}
+		err := f.commit(r.Task, outs)
 		if err == nil {
 			return
 		}
@@ -171,17 +168,6 @@ func (f *Files) finish(outs []out, r *task.Result) {
 	for _, o := range outs {
 		Remove(o.temp)
 	}
-}
-
-// checkMade returns an error if the command of a task did not make a file that it makes under its final
-// name.
-func (f *Files) checkMade(t *task.Task) error {
-	for _, target := range t.Makes.Targets {
-		if err := stat(t.PathIn(f.Dir, target.Path), new(unix.Stat_t)); !target.Temp && (err == unix.ENOENT || err == unix.ENOTDIR) {
-			return errNotMade(target.Path)
-		}
-	}
-	return nil
 }
 
 func errNotMade(name string) error { return errors.New(name + " was not made") }
@@ -206,9 +192,14 @@ func (f *Files) firstChange(t *task.Task) int64 {
 	return first
 }
 
-// commit gives the made files their final names. After an error, each target is either unchanged or
-// complete.
-func (f *Files) commit(outs []out) error {
+// commit gives the made files their final names. It fails if the command did not make one, under its
+// temporary name or its final one. After an error, each target is either unchanged or complete.
+func (f *Files) commit(t *task.Task, outs []out) error {
+	for _, target := range t.Makes.Targets {
+		if err := stat(t.PathIn(f.Dir, target.Path), new(unix.Stat_t)); !target.Temp && (err == unix.ENOENT || err == unix.ENOTDIR) {
+			return errNotMade(target.Path)
+		}
+	}
 	for i := range outs {
 		o := &outs[i]
 		err := lstat(o.temp, &o.st)
