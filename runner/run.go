@@ -211,8 +211,11 @@ func (r *Run) SetMaker(m Maker) { r.maker = m }
 // reader, if its input delivers nothing; the pump, if no one takes the output (Ending.Unshown); and
 // attempts that do not end although they were killed (Ending.Abandoned).
 func (r *Run) Wait() core.Ending {
-	r.mu.Lock() // commands may come already
-	r.timer = time.AfterFunc(time.Hour, r.onTimer)
+	r.mu.Lock()                                  // commands may come already
+	r.timer = time.AfterFunc(time.Hour, func() { // makes the core act on everything that is due
+		r.readClock()
+		r.do(func(*core.Core) { r.timerAt = time.Time{} }, nil)
+	})
 	r.mu.Unlock()
 	defer r.timer.Stop()
 	go r.read()
@@ -230,12 +233,6 @@ func (r *Run) readClock() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.clockRead = time.Now()
-}
-
-// onTimer makes the core act on everything that is due.
-func (r *Run) onTimer() {
-	r.readClock()
-	r.do(func(*core.Core) { r.timerAt = time.Time{} }, nil)
 }
 
 // Do carries out a command.

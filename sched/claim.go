@@ -92,8 +92,10 @@ func (c *Claim) shares(other *Claim) bool {
 
 // line returns the line of a claim, or nil.
 func (c *claims) line(of *Claim) *line {
-	if i := slices.IndexFunc(c.lines, func(l *line) bool { return l.claim == of }); i >= 0 {
-		return c.lines[i]
+	for _, l := range c.lines {
+		if l.claim == of {
+			return l
+		}
 	}
 	return nil
 }
@@ -219,12 +221,12 @@ func (d *Dispatcher) reserve() {
 		}
 		d.overdue = append(d.overdue, l)
 		holds := l.claim.wide() && slices.ContainsFunc(d.granted.items[d.granted.head:], func(e *entry) bool { return l.claim.shares(e.Claim) })
-		i := slices.IndexFunc(d.slots.hosts, func(h *host) bool {
-			return !holds && h.all >= width && d.hostHas(l.claim, h) && !d.reserved(places, h, l) &&
-				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.reserved(u.Limit, h, l) })
-		})
-		if i >= 0 {
-			l.reservedOn = d.slots.hosts[i]
+		for _, h := range d.slots.hosts {
+			if !holds && h.all >= width && d.hostHas(l.claim, h) && !d.reserved(places, h, l) &&
+				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.reserved(u.Limit, h, l) }) {
+				l.reservedOn = h
+				break
+			}
 		}
 	}
 }

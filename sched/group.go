@@ -7,7 +7,7 @@ type grouped struct {
 	groups map[uint64]*group // by ID
 	ready  []queue           // of groups, by slot; a single one serves all slots
 	turn   int64             // counts served items, and groups that get their first item
-	spare  freeList[group]
+	spare  FreeList[group]
 
 	// groupOf returns the ID of an item's group. orderOf returns the slot of a group that has items,
 	// and its order among the ready groups; zeros if the group is not ready.
@@ -43,7 +43,7 @@ func (p *grouped) enter(it *Item) *group {
 	id := p.groupOf(*it)
 	g := p.groups[id]
 	if g == nil {
-		g = p.spare.get()
+		g = p.spare.Get()
 		*g = group{queue: g.queue, id: id, stableKey: it.StableKey}
 		p.groups[id] = g
 	}
@@ -80,7 +80,7 @@ func (p *grouped) refresh(g *group) {
 	p.ready[slot].update(&g.ready, at)
 	if g.queue.len()+g.held+g.workers == 0 && g.blockedBy == 0 {
 		delete(p.groups, g.id)
-		p.spare.put(g)
+		p.spare.Put(g)
 	}
 }
 

@@ -6,7 +6,7 @@ import "slices"
 type store struct {
 	n       int // items in the store
 	entries []*entry
-	unused  freeList[entry]
+	unused  FreeList[entry]
 	index   map[uint64]*entry // by ID; nil until find is first called, to save time
 	pushed  int64             // calls of add
 }
@@ -105,9 +105,9 @@ func (s *store) insert(q *queue, it *Item) *entry {
 func (s *store) put(q *queue, it *Item, at order) *entry {
 	if len(s.unused) == 0 {
 		s.entries = append(s.entries, &entry{})
-		s.unused.put(s.entries[len(s.entries)-1])
+		s.unused.Put(s.entries[len(s.entries)-1])
 	}
-	e := s.unused.get()
+	e := s.unused.Get()
 	*e = entry{Item: *it, order: at, queue: q}
 	s.n++
 	if s.index != nil {
@@ -125,7 +125,7 @@ func (s *store) remove(e *entry) Item {
 	if s.index != nil {
 		delete(s.index, e.ID)
 	}
-	s.unused.put(e)
+	s.unused.Put(e)
 	return e.Item
 }
 
@@ -142,11 +142,11 @@ func (s *store) find(id uint64) *entry {
 	return s.index[id]
 }
 
-// freeList keeps unused values for reuse.
-type freeList[T any] []*T
+// FreeList keeps unused values for reuse.
+type FreeList[T any] []*T
 
-// get returns a value that was put back, unchanged, or a new one.
-func (s *freeList[T]) get() *T {
+// Get returns a value that was put back, unchanged, or a new one.
+func (s *FreeList[T]) Get() *T {
 	last := len(*s) - 1
 	if last < 0 {
 		return new(T)
@@ -156,4 +156,5 @@ func (s *freeList[T]) get() *T {
 	return x
 }
 
-func (s *freeList[T]) put(x *T) { *s = append(*s, x) }
+// Put keeps a value for reuse.
+func (s *FreeList[T]) Put(x *T) { *s = append(*s, x) }

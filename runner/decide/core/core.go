@@ -42,8 +42,8 @@ type Core struct {
 	exec Executor
 	clock
 	entries  map[uint64]*entry // unfinished tasks, each in one state
-	spare    []*entry          // for reuse
-	skipping []*task.Result    // see skip
+	spare    sched.FreeList[entry]
+	skipping []*task.Result // see skip
 
 	input     input
 	queue     queue

@@ -91,8 +91,10 @@ func (c *Core) replaceTask(e *entry, t *task.Task) {
 // find returns the IDs of the tasks that cmd names, all of which must exist.
 func (c *Core) find(cmd task.Command) ([]uint64, error) {
 	ids := c.named(cmd)
-	if i := slices.IndexFunc(ids, func(id uint64) bool { return !c.input.exists(id) }); i >= 0 {
-		return nil, noTask(ids[i])
+	for _, id := range ids {
+		if !c.input.exists(id) {
+			return nil, noTask(id)
+		}
 	}
 	return ids, nil
 }

@@ -112,7 +112,7 @@ func (c *Core) admit(t *task.Task) {
 		panic(fmt.Sprintf("internal error: task %d of %d admitted", t.ID, c.input.lastID.Load()))
 	}
 	c.output.stats.Apply(c.output.newEvent(task.Admitted, t.ID, t))
-	e := c.newEntry()
+	e := c.spare.Get()
 	e.task, e.size, e.number, e.failures = t, t.Size(), t.Attempts, int(t.Failures)
 	e.item.ID, e.item.Cost = t.ID, max(t.Cost, 1)
 	if k := t.History; k != nil {
@@ -163,15 +163,6 @@ func (c *Core) rank(t *task.Task) int64 {
 		rank = max(-maxTurnRank, min(rank, maxTurnRank))
 	}
 	return rank
-}
-
-func (c *Core) newEntry() *entry {
-	if n := len(c.spare); n > 0 {
-		e := c.spare[n-1]
-		c.spare = c.spare[:n-1]
-		return e
-	}
-	return new(entry)
 }
 
 // refuse ends a task that cannot be run, once that is recorded.

@@ -290,7 +290,7 @@ func (c *Core) finish(e *entry, r *task.Result) {
 	}
 	c.notifyFollowers(e, r)
 	*e = entry{}
-	c.spare = append(c.spare, e)
+	c.spare.Put(e)
 }
 
 // notRun finishes a waiting task without another attempt.
