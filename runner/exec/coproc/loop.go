@@ -242,8 +242,8 @@ func (l *loop) commandAttempt() task.Attempt {
 	return task.Attempt{Task: l.attempts[0].Task, Slot: l.slot}
 }
 
-// setShort sets whether the loop needs resources that other workers hold. If so, err says which; it wakes
-// the other loops, and idle workers end.
+// setShort sets whether the loop needs resources that other workers hold: err says so, unless it is nil.
+// If so, setShort wakes the other loops, and idle workers end.
 func (l *loop) setShort(err error) {
 	switch short := err != nil; {
 	case l.short == short:
