@@ -252,8 +252,12 @@ func (c *Core) describe(cmd task.Command) (list []task.Where) {
 // in the order in which they would start, as far as that is known, which is without keys, limits and
 // the costs of tasks.
 func (c *Core) listed(only string) (ids []uint64) {
+	var turns [][5]int64
 	for id, e := range c.entries {
-		if only == "" || (only == "waiting") == (e.state.isWaiting() || e.sentAhead()) {
+		switch waits := e.state.isWaiting() || e.sentAhead(); {
+		case waits && only == "waiting":
+			turns = append(turns, c.turn(e))
+		case only == "", !waits && only != "waiting":
 			ids = append(ids, id)
 		}
 	}
@@ -261,11 +265,9 @@ func (c *Core) listed(only string) (ids []uint64) {
 		ids = slices.AppendSeq(ids, maps.Keys(c.queue.failed.tasks))
 	}
 	slices.Sort(ids)
-	if only == "waiting" {
-		slices.SortStableFunc(ids, func(a, b uint64) int {
-			x, y := c.turn(c.entries[a]), c.turn(c.entries[b])
-			return slices.Compare(x[:], y[:])
-		})
+	slices.SortFunc(turns, func(a, b [5]int64) int { return slices.Compare(a[:], b[:]) })
+	for _, t := range turns {
+		ids = append(ids, uint64(t[4]))
 	}
 	return ids
 }
@@ -273,10 +275,10 @@ func (c *Core) listed(only string) (ids []uint64) {
 // stages are the first parts of turns. Tasks that were sent ahead have 0.
 var stages = [states]int64{queued: 1, parked: 1, checking: 2, timed: 2, delayed: 2, following: 3, held: 4}
 
-// turn returns the place of a waiting task among all others, except for its ID: its stage, the time that
-// it waits for, its rank, and its place in the queue.
-func (c *Core) turn(e *entry) [4]int64 {
-	t := [4]int64{stages[e.state], 0, e.item.Rank}
+// turn returns the place of a waiting task among all others: its stage, the time that it waits for, its
+// rank, its place in the queue, and its ID. Turns compare like slices.
+func (c *Core) turn(e *entry) [5]int64 {
+	t := [...]int64{stages[e.state], 0, e.item.Rank, 0, int64(e.item.ID)}
 	switch e.state {
 	case queued, parked:
 		t[3] = e.nth

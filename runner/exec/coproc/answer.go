@@ -165,15 +165,15 @@ func (w *worker) recordAnswered(at int, read bool) {
 // takeUnexpectedLine handles an answer that belongs to no record.
 func (w *worker) takeUnexpectedLine(p []byte) {
 	defer w.dropPartial()
+	what := w.excerpt(p)
 	if w.dismissed {
 		if w.wroteAfterEnd {
 			return
 		}
 		w.wroteAfterEnd = true
-		w.notify("wrote a line after its last answer: " + w.excerpt(p))
+		w.notify("wrote a line after its last answer: " + what)
 		return
 	}
-	what := w.excerpt(p)
 	if w.answers == 0 && w.Ready == nil {
 		what += ": if that means that the worker is ready, add --worker-ready REGEX"
 	}
