@@ -33,7 +33,8 @@ func release(t *testing.T, p *crewtest.Process, name string, status int) {
 // TestSteering plays testdata/steering.txt, in which PID is the ID of the run and PATH leads to its events. A
 // step is one of these, where REGEX matches a status and what comes with it:
 //
-//	sees STATE RUNNING SLOTS  the page gets such a status
+//	sees STATE RUNNING SLOTS WAITING
+//	                          the page gets such a status, of which it is the beginning
 //	do REQUEST => REGEX       send a request
 //	get PATH => REGEX         get a page
 //	lacks TEXT                the last of these answers lacks this
@@ -62,7 +63,7 @@ func TestSteering(t *testing.T) {
 		case "#":
 		case "sees":
 			b.status(func(s *control.Status) bool {
-				return strings.HasPrefix(fmt.Sprintln(s.State, s.Progress.Running, len(s.Slots)), what)
+				return strings.HasPrefix(fmt.Sprintln(s.State, s.Progress.Running, len(s.Slots), s.Progress.Waiting), what)
 			})
 		case "do":
 			status, reply := s.do(path, what)
