@@ -117,18 +117,22 @@ func (c *claims) reserved(limit int, at *host, l *line) bool {
 // enough reports whether the claimed units are free, and not reserved for a line before l. Units of
 // hosts are looked up on host at.
 func (c *claims) enough(of *Claim, l *line, at *host) bool {
-	return !slices.ContainsFunc(of.Units, func(u Units) bool {
-		n := c.counter(u.Limit, at)
-		return n == nil || n.taken+u.N > n.all || c.reserved(u.Limit, at, l)
-	})
+	for _, u := range of.Units {
+		if n := c.counter(u.Limit, at); n == nil || n.taken+u.N > n.all || c.reserved(u.Limit, at, l) {
+			return false
+		}
+	}
+	return true
 }
 
 // hostHas reports whether a host has the claimed units, free or taken.
 func (c *claims) hostHas(of *Claim, at *host) bool {
-	return !slices.ContainsFunc(of.Units, func(u Units) bool {
-		n := c.counter(u.Limit, at)
-		return n == nil || u.N > n.all
-	})
+	for _, u := range of.Units {
+		if n := c.counter(u.Limit, at); n == nil || u.N > n.all {
+			return false
+		}
+	}
+	return true
 }
 
 // addTaken counts the claimed units as taken or, if by is -1, as free. Units of hosts are counted

@@ -147,15 +147,6 @@ func (p *process) closeOurEnds() {
 	p.files = 0
 }
 
-// openBuffers creates the buffers for the output of a started process. It must be called before
-// groups.add, because Live reads them from then on.
-func (p *process) openBuffers() {
-	if p.Plan.Keeps() {
-		p.out.Kept, p.err.Kept = p.Store.Buffer(), p.Store.Buffer()
-		p.kept = [...]*spool.Buffer{p.out.Kept, p.err.Kept}
-	}
-}
-
 // readOutput reads once from a pipe, and closes it at its end. It holds a buffer only while it
 // reads, so that thousands of idle tasks need none.
 func (p *process) readOutput(s *stream, revents int16) {

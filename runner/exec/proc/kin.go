@@ -147,7 +147,12 @@ func (k *kin) isDaemon(p kernel.Process, byPID map[int]kernel.Process) bool {
 // hasMarks reports whether all marks are in the environment of a process.
 func (k *kin) hasMarks(pid int) bool {
 	env := environOf(pid)
-	return !slices.ContainsFunc(k.marks, func(mark string) bool { return !slices.Contains(env, mark) })
+	for _, mark := range k.marks {
+		if !slices.Contains(env, mark) {
+			return false
+		}
+	}
+	return true
 }
 
 // environOf returns the environment that a process started with, if the system shows it.

@@ -15,6 +15,7 @@ import (
 
 	"crew/runner/decide/task"
 	"crew/runner/exec/kernel"
+	"crew/runner/exec/spool"
 )
 
 // commandError means that the command cannot run, with any arguments.
@@ -105,7 +106,10 @@ func (l *Local) startOnce(ctx context.Context, a task.Attempt, argv []string) (*
 		l.groups.add(p)
 		return p, nil
 	}
-	p.openBuffers()
+	if p.Plan.Keeps() { // before groups.add, because Live reads the buffers from then on
+		p.out.Kept, p.err.Kept = p.Store.Buffer(), p.Store.Buffer()
+		p.kept = [...]*spool.Buffer{p.out.Kept, p.err.Kept}
+	}
 	l.groups.add(p)
 	if l.Plan.Show == task.ShowLines {
 		p.out.To, p.err.To = l.Open(a)

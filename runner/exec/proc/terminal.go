@@ -158,15 +158,7 @@ func (t *terminal) resume() {
 	}
 }
 
-// taskEnded takes the terminal back from a task whose leader has exited.
-func (t *terminal) taskEnded() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.takeBackLocked()
-	t.holder = nil
-}
-
-// awaitOnTerminal waits until the leader of a task on the terminal has exited.
+// awaitOnTerminal waits until the leader of a task on the terminal has exited, and takes the terminal back.
 func (p *process) awaitOnTerminal(t *terminal) {
 	for !kernel.Exited(p.pid, unix.WSTOPPED) {
 		// Do not ask while crew itself stops the task, nor before crew has continued it: stoppedBy
@@ -185,7 +177,10 @@ func (p *process) awaitOnTerminal(t *terminal) {
 			_ = syscall.Kill(0, syscall.SIGTSTP)
 		}
 	}
-	t.taskEnded()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.takeBackLocked()
+	t.holder = nil
 }
 
 // runOnTerminal is Run for a task that has the terminal.
