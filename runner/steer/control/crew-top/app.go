@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/signal"
 	"syscall"
 	"time"
 
@@ -104,8 +105,11 @@ func (a *app) stop() {
 	default:
 	}
 	kernel.Reset(syscall.SIGTSTP)
+	if kernel.Portable { // the Go runtime keeps its handler, which might first run after Notify below
+		signal.Ignore(syscall.SIGTSTP)
+	}
 	_ = syscall.Kill(0, syscall.SIGTSTP) // may return before this process stops
-	if kernel.Portable && inSession() {  // the Go runtime keeps its handler, so SIGTSTP does nothing
+	if kernel.Portable && inSession() {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	}
 	select {
