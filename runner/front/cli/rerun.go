@@ -31,7 +31,7 @@ func (r Rerun) CommandsSuffice() bool {
 // WhyChanged returns why a task would change if a list of records ran it again, or "".
 func (r Rerun) WhyChanged(t *task.Task) string {
 	if t.Block != nil {
-		return "there are no blocks"
+		return "a list holds no blocks"
 	}
 	words := r.Words()
 	if len(words) == 0 {
