@@ -175,7 +175,7 @@ func ranked(pages []Page, count func(own string) int) []*Part {
 
 // Find returns the parts that match a topic, best first. A name of a page matches only that page.
 // Otherwise a section or subsection matches if its title is the topic, begins with it or contains it, in
-// any case or form.
+// any case or form. If there are no matches, those titles match that contain each word of the topic.
 func Find(topic string) []*Part {
 	var all []*Part
 	for i := range Pages {
@@ -185,11 +185,15 @@ func Find(topic string) []*Part {
 		}
 		all = append(all, p.Parts()...)
 	}
-	forms := forms(topic, "[ ,]")
-	found := slices.DeleteFunc(all, func(p *Part) bool { return match(p.Title, forms) == 3 })
+	whole := forms(topic, "[ ,]")
+	found := slices.DeleteFunc(all, func(p *Part) bool { return match(p.Title, whole) == 3 })
 	slices.SortStableFunc(found, func(a, b *Part) int {
-		return cmp.Or(match(a.Title, forms)-match(b.Title, forms), a.Level-b.Level)
+		return cmp.Or(match(a.Title, whole)-match(b.Title, whole), a.Level-b.Level)
 	})
+	if first, rest, several := strings.Cut(topic, " "); len(found) == 0 && several {
+		word := forms(first, "[ ,]")
+		return slices.DeleteFunc(Find(rest), func(p *Part) bool { return match(p.Title, word) == 3 })
+	}
 	return found
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -194,9 +195,15 @@ func TestManPageHasTheWorkers(t *testing.T) {
 	}
 }
 
-// TestHelpTopics checks that crew help answers each of its topics, and an option with its entry.
+// TestHelpTopics checks that crew help answers each of its topics and those in the README and the cookbook,
+// and an option with its entry.
 func TestHelpTopics(t *testing.T) {
-	for _, topic := range append(topics(), Candidate{Word: "topics"}) {
+	all := append(topics(), Candidate{Word: "topics"})
+	papers := crewtest.ReadFile(t, "../../../README.md") + crewtest.ReadFile(t, "../../../man/cookbook.md")
+	for _, m := range regexp.MustCompile("`crew help ([a-z -]+)`").FindAllStringSubmatch(papers, -1) {
+		all = append(all, Candidate{Word: m[1]})
+	}
+	for _, topic := range all {
 		var o Options
 		require.NoError(t, o.takeTopic(strings.Fields(topic.Word)), topic)
 		require.NotEmpty(t, o.Print)

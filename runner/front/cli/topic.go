@@ -117,6 +117,8 @@ func near(topic string) string {
 	for _, known := range topics() {
 		names = append(names, known.Word)
 	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	if hint := didYouMean(strings.ToLower(topic), names, "", ""); hint != "" {
 		return hint + " "
 	}
