@@ -187,7 +187,7 @@ func (c *Core) snapshot() *task.Snapshot {
 
 // refusals say why a state refuses a command.
 var refusals = [task.StateDone + 1]string{
-	task.StateFinishing: "it drains: it takes nothing more",
+	task.StateFinishing: "it drains: it takes no more tasks",
 	task.StateDraining:  "it drains: nothing more starts",
 	task.StateStopping:  "it stops: its tasks are being ended",
 	task.StateDone:      "it is done: only its results are still being shown",
