@@ -2,6 +2,8 @@
 //
 //   - journal is the record in the directory of --state: what was admitted, started, ended and
 //     shown. A killed run resumes from it, and a queue keeps its tasks in it.
+//   - series holds figures over time, such as how many tasks ran in each second, and keeps those of a
+//     queue in a file.
 //   - trust opens, creates and replaces files only where no other user could interfere.
 //
 // During a run the core decides, and the journal is only told, through runner.Recorder. When a run is

@@ -51,6 +51,8 @@ func lineOf(conds []string) (c *command, args []string) {
 			name = "engine serve"
 		case "dir":
 			name, operands = "engine invite", " NAME"
+		case "openmetrics":
+			name, operands = DoReport, " DIR"
 		case "operands":
 			name, operands = "ctl cancel", " 1"
 		case "all&crew-ctl-stop":

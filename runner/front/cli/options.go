@@ -339,6 +339,7 @@ type Invite struct {
 // Look configures crew report and crew web.
 type Look struct {
 	Trace     bool   `row:"--trace | report | print a trace for Perfetto, not a page"`
+	Metrics   bool   `row:"--openmetrics | report | print a queue's figures over time for Prometheus"`
 	Listen    string `row:"--listen HOST:PORT | web | the address to listen on (127.0.0.1, any port)"`
 	TokenFile string `row:"--token-file FILE | web | keep the token of the URL in FILE"`
 }

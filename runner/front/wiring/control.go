@@ -30,7 +30,7 @@ func (w *wiring) openControl() error {
 	if o.Show.DryRun || o.Control.Off {
 		return nil
 	}
-	cfg := control.Config{About: w.about(), Do: w.do, Details: control.Details{Total: w.taskCount}, Delay: controlAfter}
+	cfg := control.Config{About: w.about(), Do: w.do, Details: control.Details{Total: w.taskCount, Curves: w.curves.Curves}, Delay: controlAfter}
 	if x, ok := w.exec.(interface {
 		Live(uint64) (stdout, stderr task.Live, attempt int)
 	}); ok && w.plan.Keeps() {

@@ -70,6 +70,9 @@ func filesNeeded(o *cli.Options, p plan) int64 {
 	if o.Output.Joblog != "" {
 		n++
 	}
+	if o.Do == cli.DoServe && o.State.Dir != "" {
+		n++ // the figures over time
+	}
 	if o.Command.Stdin || o.ObjectTasks() || o.Pipe.On && o.Coproc.Words == "" {
 		n += 2
 	}

@@ -43,8 +43,11 @@ func web(o *cli.Options, stdout *os.File) error {
 			return misuse("crew report prints a page for a browser", "write it to a file, as in crew report "+task.Quote(o.Ctl.Work[0])+" > report.html")
 		}
 		form := "page"
-		if o.Look.Trace {
+		switch {
+		case o.Look.Trace:
 			form = "trace"
+		case o.Look.Metrics:
+			form = "openmetrics"
 		}
 		args = append(webArgs(o.Do, form), o.Ctl.Work...)
 	}

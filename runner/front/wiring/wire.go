@@ -113,7 +113,7 @@ func (w *wiring) execute() (end ending) {
 	for _, open := range []func() error{
 		w.takeLock, w.openInput, w.countDetached, w.checkResults, w.openWorker, w.openState,
 		w.catchSignals, // not earlier: a signal must end a crew that waits for a header, the engine or another crew
-		w.reportResumed, w.openFeed, w.openSinks, w.attach, w.openTokens, w.openExecutor, w.openControl, w.makeRun, w.announce,
+		w.reportResumed, w.openFeed, w.openSinks, w.attach, w.openTokens, w.openExecutor, w.openCurves, w.openControl, w.makeRun, w.announce,
 	} {
 		if err := open(); err != nil {
 			return ending{err: err}
@@ -263,7 +263,7 @@ func (w *wiring) firstSinks() (sinks []runner.Sink) {
 		sinks = append(sinks, w.state.Commit())
 	}
 	if w.control != nil {
-		sinks = append(sinks, w.control.Sink())
+		sinks = append(sinks, w.control.Sink(), w.curves)
 	}
 	if x, ok := w.exec.(interface{ Sink() runner.Sink }); ok && w.state != nil {
 		sinks = append(sinks, x.Sink())

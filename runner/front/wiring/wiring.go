@@ -12,6 +12,7 @@ import (
 	"crew/runner/exec/spool"
 	"crew/runner/front/cli"
 	"crew/runner/keep/journal"
+	"crew/runner/keep/series"
 	"crew/runner/show/sink"
 	"crew/runner/steer/control"
 )
@@ -47,6 +48,7 @@ type wiring struct {
 	digest     *sink.Digest // nil if neither a person nor --notify reads it
 	sinks      []runner.Sink
 	control    *control.Server // nil if the run cannot be controlled
+	curves     *series.Live    // nil like control
 	made       chan struct{}   // closed once run is set
 	run        *runner.Run
 	exec       runner.Executor

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 	"crew/runner/steer/control"
 )
 
@@ -37,8 +38,8 @@ func TestCurves(t *testing.T) {
 			for _, a := range all {
 				want += float64(max(0, min(a[1], to)-max(a[0], from))) / float64(max(1, min(to, end)-max(from, begin)))
 			}
-			require.InDelta(t, want, p.Running, 1e-6)
-			ended += int(p.Ended)
+			require.InDelta(t, want, p[series.Running], 1e-6)
+			ended += int(p[series.Ended])
 		}
 		require.Len(t, all, ended)
 	}

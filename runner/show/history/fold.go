@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 )
 
 const (
@@ -38,7 +39,7 @@ type Fold struct {
 	slowest       []Ended
 
 	timeline *timeline
-	curves   curves
+	curves   series.Builder
 	blocked  []Blocked
 	current
 }
@@ -139,7 +140,7 @@ func (f *Fold) Add(l *Line) {
 		r.endStall(f, l.At)
 		r.Ended, r.Complete = true, r.allRead && r.Stopped == ""
 	}
-	f.curves.wait(len(f.waits), l.At)
+	f.setWaiting(len(f.waits), l.At)
 }
 
 func (f *Fold) beginRun(l *Line) {
@@ -169,8 +170,15 @@ func (f *Fold) closeRun() {
 		o.current = nil
 	}
 	r.running = 0
-	f.curves.wait(0, r.End)
+	f.setWaiting(0, r.End)
 	clear(f.waits)
+}
+
+// setWaiting sets how many tasks wait from a time on, if that is known.
+func (f *Fold) setWaiting(n int, at time.Time) {
+	if !at.IsZero() {
+		f.curves.Set(series.Waiting, float64(n), series.Nanos(at))
+	}
 }
 
 // Now returns how many attempts run and how many tasks wait after the latest line.
@@ -273,7 +281,7 @@ func (f *Fold) waitedFor(a *Attempt) int64 {
 // addToTimeline adds an attempt to the timeline.
 func (f *Fold) addToTimeline(a Attempt, l *Line) {
 	if a.ran {
-		f.curves.ran(a.Start, f.until(&a))
+		f.curves.Spread(series.Running, 1, a.Start, f.until(&a))
 		if f.Attempted != nil {
 			f.Attempted(&a, f.until(&a), l)
 		}
@@ -334,10 +342,14 @@ func (f *Fold) finished(r *run, l *Line) {
 	flaky := l.Outcome == task.OK && o.failed
 	f.count(l, func(t *tally) { t.count(l, flaky) })
 	if !l.Again {
-		f.curves.ended(cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration))), l.Outcome.Failed())
+		at := series.Nanos(cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration))))
+		f.curves.Count(series.Ended, 1, at)
 		f.outcomes[min(l.Outcome, task.Outcomes-1)]++
-		if l.Outcome.Failed() && hasRun(&l.Facts) {
-			f.failing.add(duration(&l.Facts))
+		if l.Outcome.Failed() {
+			f.curves.Count(series.Failed, 1, at)
+			if hasRun(&l.Facts) {
+				f.failing.add(duration(&l.Facts))
+			}
 		}
 		f.addToLists(o, l, flaky)
 	}

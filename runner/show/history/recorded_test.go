@@ -123,9 +123,14 @@ func reported(t *testing.T, r *Report, path string) string {
 				v = in[i]
 				break
 			}
-			of := make([]any, len(in)) // the field of each element
+			of := make([]any, len(in)) // the field of each element, or its element #N
 			for i := range in {
-				of[i] = in[i].(map[string]any)[name]
+				if fields, is := in[i].(map[string]any); is {
+					of[i] = fields[name]
+				} else {
+					n, _ := strconv.Atoi(name[1:])
+					of[i] = in[i].([]any)[n]
+				}
 			}
 			v = of
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 )
 
 // The limits of the lists of a Report.
@@ -27,7 +28,8 @@ type Report struct {
 
 	Outcomes [task.Outcomes]int64 // number of tasks by outcome
 	Bins     []Bin                // durations of the last attempts, shortest first, without gaps
-	Curves   Curves
+	Curves   series.Curves
+	Archive  []series.Curves // of a queue: of the last day and the last year; otherwise nil
 
 	Keys, Commands, Hosts Groups
 	Failed, Flaky         List // sorted by end

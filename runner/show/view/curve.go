@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 	"crew/runner/show/history"
 )
 
@@ -15,11 +16,13 @@ type curve struct {
 	Name, Unit string
 	Kind       string  // CSS class
 	Most       float64 // at the top of the chart
+	Top        string  // the same, as people read it
 	Points     string  // of a polygon
 }
 
 // curves are charts over the same time.
 type curves struct {
+	Title    string
 	List     []curve
 	Width    int // in periods
 	Marks    []moment
@@ -32,23 +35,48 @@ type moment struct {
 	X    int
 }
 
-// overTime returns the charts of a report, or nil if they would cover too short a time, or several runs
-// with long pauses between them.
-func overTime(r *history.Report) *curves {
+// charted holds the figures that have charts.
+var charted = []struct {
+	of         series.Figure
+	name, kind string
+}{
+	{series.Ended, "Tasks ended", "ok"}, {series.Failed, "Failed tasks", "fail"}, {series.Running, "Running", "run"},
+	{series.Waiting, "Waiting", "off"}, {series.Memory, "Memory in use", "off"}, {series.Load, "Load: processes that run or wait to", "off"},
+}
+
+// overTime returns the charts of a report. Those of the runs are missing if they would cover too short a time, or
+// several runs with long pauses between them.
+func overTime(r *history.Report) (all []curves) {
 	c, ran := r.Curves, time.Duration(0)
 	for _, run := range r.Runs {
 		ran += max(0, run.End.Sub(run.Start))
 	}
-	n := len(c.Points)
-	span := time.Duration(n) * c.Width
-	if n < 4 || ran < span/2 {
-		return nil
+	if n := len(c.Points); n >= 4 && ran >= time.Duration(n)*time.Duration(c.Width)/2 {
+		all = append(all, newCurves("Over time", c))
 	}
-	out := &curves{Width: n, From: c.Start, To: c.Start.Add(span)}
-	out.add("Tasks ended", "ok", c, perTime, func(p history.Point) float64 { return float64(p.Ended) })
-	out.add("Failed tasks", "fail", c, perTime, func(p history.Point) float64 { return float64(p.Failed) })
-	out.add("Running", "run", c, nil, func(p history.Point) float64 { return p.Running })
-	out.add("Waiting", "off", c, nil, func(p history.Point) float64 { return p.Waiting })
+	for i, c := range r.Archive {
+		if len(c.Points) > 1 {
+			all = append(all, newCurves([]string{"The last day, by the minute", "The last year, by the day (UTC)"}[i], c))
+		}
+	}
+	return all
+}
+
+// newCurves returns the charts of all figures that are not always 0.
+func newCurves(title string, c series.Curves) curves {
+	span := time.Duration(len(c.Points)) * time.Duration(c.Width)
+	out := curves{Title: title, Width: len(c.Points), From: c.Start, To: c.Start.Add(span)}
+	for _, chart := range charted {
+		most := 0.0
+		for _, p := range c.Points {
+			most = max(most, p[chart.of])
+		}
+		if most > 0 {
+			one := curve{Name: chart.name, Kind: chart.kind}
+			one.draw(c, chart.of, most)
+			out.List = append(out.List, one)
+		}
+	}
 	layout := time.TimeOnly
 	if span >= 48*time.Hour {
 		layout = time.DateOnly
@@ -59,26 +87,29 @@ func overTime(r *history.Report) *curves {
 	return out
 }
 
-// add adds the chart of a figure, unless that is always 0. scale, if not nil, returns the unit for the
-// largest value in a period, and the factor to convert values to it.
-func (cs *curves) add(name, kind string, c history.Curves, scale func(most float64, width time.Duration) (string, float64), of func(history.Point) float64) {
-	most := 0.0
-	for _, p := range c.Points {
-		most = max(most, of(p))
-	}
-	if most == 0 {
-		return
-	}
-	unit, factor := "", 1.0
-	if scale != nil {
-		unit, factor = scale(most, c.Width)
+// draw draws a figure and its scale. most is its largest value.
+func (c *curve) draw(all series.Curves, f series.Figure, most float64) {
+	factor := 1.0
+	switch f {
+	case series.Ended, series.Failed:
+		c.Unit, factor = perTime(most, time.Duration(all.Width))
+	case series.Memory:
+		factor = 1.0 / (1 << 20)
 	}
 	var b strings.Builder
-	for i, p := range c.Points { // a step for each period
-		v := 0 - of(p)*factor
+	for i, p := range all.Points { // a step for each period
+		v := 0 - p[f]*factor
 		fmt.Fprintf(&b, "%d,%.4g %d,%.4g ", i, v, i+1, v)
 	}
-	cs.List = append(cs.List, curve{name, unit, kind, most * factor, fmt.Sprintf("0,0 %s%d,0", b.String(), len(c.Points))})
+	c.Most, c.Points = most*factor, fmt.Sprintf("0,0 %s%d,0", b.String(), len(all.Points))
+	switch {
+	case f == series.Memory:
+		c.Top = task.Size(int64(most))
+	case c.Most >= 100:
+		c.Top = count(int64(math.Round(c.Most)))
+	default:
+		c.Top = fmt.Sprintf("%.3g", c.Most)
+	}
 }
 
 // perTime returns the shortest of a second, a minute, an hour and a day in which the largest number of
@@ -94,14 +125,6 @@ func perTime(most float64, width time.Duration) (unit string, factor float64) {
 		}
 	}
 	return unit, factor
-}
-
-// Top returns the largest value, as people read it.
-func (c curve) Top() string {
-	if c.Most >= 100 {
-		return count(int64(math.Round(c.Most)))
-	}
-	return fmt.Sprintf("%.3g", c.Most)
 }
 
 // Span says which time the charts cover.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 	"crew/runner/show/history"
 	"crew/runner/steer/control"
 )
@@ -119,9 +120,9 @@ func TestYears(t *testing.T) {
 	start := time.Unix(1_500_000_000, 0)
 	r := &history.Report{
 		Runs:   []history.Run{{Start: start, End: start.AddDate(4, 0, 0)}},
-		Curves: history.Curves{Start: start, Width: 36 * time.Hour, Points: make([]history.Point, 1000)},
+		Curves: series.Curves{Start: start, Width: task.Seconds(36 * time.Hour), Points: make([]series.Point, 1000)},
 	}
-	for i, m := range overTime(r).Marks {
+	for i, m := range overTime(r)[0].Marks {
 		require.Equal(t, start.Add(time.Duration(i)*250*36*time.Hour).Local().Format(time.DateOnly), m.Text)
 	}
 }

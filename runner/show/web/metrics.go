@@ -52,7 +52,7 @@ type metrics struct {
 
 // Labels returns the labels of a run, with the opening brace.
 func (m *metrics) Labels() string {
-	text := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(runName(&m.Hello), "\ufffd"))
+	text := labelEscapes.Replace(strings.ToValidUTF8(runName(&m.Hello), "\ufffd"))
 	return fmt.Sprintf(`{run="%s",pid="%d"`, text, m.PID)
 }
 
@@ -62,6 +62,12 @@ func (r *run) measure() *metrics {
 	return &metrics{r.hello, r.status, r.totals.took, r.over.IsZero() && r.status != nil && time.Since(r.status.At) < stale}
 }
 
+// labelEscapes escapes the value of a label.
+var labelEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+// number formats a number in its canonical form.
+func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
 //go:embed metrics.tmpl
 var metricsText string
 
@@ -70,7 +76,7 @@ var exposition = template.Must(template.New("metrics").Funcs(template.FuncMap{
 	"limits":     func() []string { return limits[:] },
 	"states":     func() []string { return []string{"running", "paused", "draining", "stopping", "done"} },
 	"thousandth": func(n int64) float64 { return float64(n) / 1000 },
-	"number":     func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) },
+	"number":     number,
 	"outcomes": func() (all []task.Outcome) {
 		for o := task.OK; o < task.Outcomes; o++ {
 			all = append(all, o)

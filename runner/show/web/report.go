@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 	"crew/runner/keep/trust"
 	"crew/runner/show/history"
 	"crew/runner/show/view"
@@ -21,7 +22,8 @@ type maker struct {
 	fold  *history.Fold
 	lines int64
 
-	tracer *view.Trace
+	tracer  *view.Trace
+	archive []series.Curves // of a queue
 }
 
 // out is the destination of a page or a trace.
@@ -57,7 +59,9 @@ func (m *maker) add(l *history.Line) error {
 func (m *maker) complete() error {
 	var errs error
 	if m.page != nil {
-		errs = m.page.complete(view.Page(m.page, m.fold.Report(), ""))
+		report := m.fold.Report()
+		report.Archive = m.archive
+		errs = m.page.complete(view.Page(m.page, report, ""))
 	}
 	if m.trace != nil { // after the page, because closing the trace ends the run
 		errs = errors.Join(errs, m.trace.complete(m.tracer.Close()))
@@ -91,6 +95,11 @@ func report(trace bool, sources []string) error {
 		m.fold.Source(name)
 		if err := history.Read(name, os.Stdin, m.add); err != nil {
 			return err
+		}
+	}
+	if st, err := os.Stat(sources[0]); err == nil && st.IsDir() && len(sources) == 1 {
+		if m.archive, err = series.ReadFile(sources[0]); err != nil {
+			fmt.Fprintln(os.Stderr, "crew: "+task.Printable(err.Error()))
 		}
 	}
 	return m.complete()

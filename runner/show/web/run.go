@@ -3,10 +3,12 @@ package web
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"crew/runner/keep/series"
 	"crew/runner/show/history"
 	"crew/runner/show/view"
 	"crew/runner/steer/control"
@@ -20,6 +22,7 @@ type run struct {
 	lines  lines
 	totals totals
 	status *control.Status // the latest; nil if there is none
+	curves []series.Curves // the latest that the run has sent
 }
 
 // totals accumulates all lines of a run.
@@ -47,7 +50,7 @@ func (r *run) startOver(h control.Hello) {
 // resetLocked drops everything and starts over with h. All open pages have to be loaded again. The caller
 // must hold mu.
 func (r *run) resetLocked(h control.Hello) {
-	r.hello, r.lines, r.totals = h, newLines(), totals{fold: history.NewFold()}
+	r.hello, r.lines, r.totals, r.curves = h, newLines(), totals{fold: history.NewFold()}, nil
 	r.totals.fold.Source(cmp.Or(h.Name, "run "+strconv.Itoa(h.PID)))
 	r.totals.fold.Add(&history.Line{Event: control.Event{Name: history.Began, At: h.Since, Text: string(h.Command)}})
 }
@@ -144,7 +147,31 @@ func (r *run) dropLines() {
 func (r *run) report() (rep *history.Report, id string, next int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.totals.fold.Report(), r.lines.id, r.lines.next()
+	rep = r.totals.fold.Report()
+	if len(r.curves) > 0 { // also from before the run was watched
+		rep.Curves, rep.Archive = r.curves[0], r.curves[1:]
+	}
+	return rep, r.lines.id, r.lines.next()
+}
+
+// askTime is how long a page waits for the curves of a run.
+const askTime = time.Second
+
+// askCurves asks the run for its curves, unless it is over or does not answer.
+func (r *run) askCurves(ctx context.Context) {
+	h, over := r.describe()
+	if !over.IsZero() || h.State == control.Silent {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	reply, err := control.Ask(ctx, h, control.Request{Op: "curves"}, nil)
+	if err != nil || slices.ContainsFunc(reply.Curves, func(c series.Curves) bool { return c.Width <= 0 }) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.curves = reply.Curves
 }
 
 // news is what to send to a browser next.

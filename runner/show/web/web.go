@@ -175,6 +175,9 @@ func runVerb(args []string) error {
 	}
 	switch verb, args := args[1], args[2:]; {
 	case verb == "report" && len(args) > 1:
+		if args[0] == "openmetrics" {
+			return printMetrics(args[1:])
+		}
 		return report(args[0] == "trace", args[1:])
 	case verb == "record" && len(args) == 2:
 		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT) // the run ends first
@@ -213,6 +216,7 @@ func (s *server) showPage(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "there is no such run: it has ended, or cannot be controlled", http.StatusNotFound)
 		return
 	}
+	r.askCurves(req.Context())
 	report, id, next := r.report()
 	pageHeaders(w)
 	_ = s.page(w, report, placeOf(id, next))
@@ -225,6 +229,7 @@ func (s *server) showParts(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "this run is no longer watched: load the page again", http.StatusGone)
 		return
 	}
+	r.askCurves(req.Context())
 	report, _, _ := r.report()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_ = view.Parts(w, report, placeOf(id, next))

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 )
 
 // Config describes the run of a Server.
@@ -50,6 +51,8 @@ type Details struct {
 	Latest func(n int, failed bool) []task.EndedTask
 	// Total returns the number of tasks of the whole input.
 	Total func() (tasks int64, known bool)
+	// Curves returns the figures of the run over time, and those of earlier runs of a queue.
+	Curves func() []series.Curves
 	// PIDs returns the process IDs of the running tasks.
 	PIDs func() map[uint64]int
 	// Said returns the last lines that persistent workers wrote on stderr for tasks that they

@@ -26,7 +26,7 @@ type op func(*conn, *Request) (*Reply, error)
 // queries holds the requests that do not change the run or its tasks, and add.
 var queries = map[string]op{
 	"hello": (*conn).hello, "status": (*conn).status, "watch": (*conn).watch, "log": (*conn).log,
-	"explain": (*conn).explain, "wait": (*conn).await, "add": (*conn).add,
+	"explain": (*conn).explain, "curves": (*conn).curves, "wait": (*conn).await, "add": (*conn).add,
 }
 
 // commands holds the requests that control the run.
@@ -79,6 +79,13 @@ func (c *conn) hello(*Request) (*Reply, error) {
 func (c *conn) status(*Request) (*Reply, error) {
 	now, err := c.s.status()
 	return &Reply{Run: now}, err
+}
+
+func (c *conn) curves(*Request) (*Reply, error) {
+	if c.s.cfg.Curves == nil {
+		return nil, errors.New("this run keeps no figures over time")
+	}
+	return &Reply{Curves: c.s.cfg.Curves()}, nil
 }
 
 // status returns a status of the run that is not older than the call.

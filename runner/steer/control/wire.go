@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 )
 
 const (
@@ -28,13 +29,14 @@ type Reply struct {
 	*Event
 	task.Facts // with End, Error says why the request was not carried out completely
 
-	Status int          `json:"status,omitempty"` // with an error: the client's exit status
-	Over   bool         `json:"over,omitempty"`   // with an error: the run is over and did nothing that was asked
-	Hello  *Hello       `json:"hello,omitempty"`  // hello; watch: in the first reply, without the state
-	Run    *Status      `json:"run,omitempty"`    // status; watch: in the last reply; with follow also in the first one, and at intervals
-	Wheres []task.Where `json:"wheres,omitempty"` // explain
-	Hint   string       `json:"hint,omitempty"`   // explain: how to learn more
-	Tasks  []uint64     `json:"tasks,omitempty"`  // add: the new tasks; retry: the tasks that run, by their new numbers; otherwise the tasks that changed
+	Status int             `json:"status,omitempty"` // with an error: the client's exit status
+	Over   bool            `json:"over,omitempty"`   // with an error: the run is over and did nothing that was asked
+	Hello  *Hello          `json:"hello,omitempty"`  // hello; watch: in the first reply, without the state
+	Run    *Status         `json:"run,omitempty"`    // status; watch: in the last reply; with follow also in the first one, and at intervals
+	Wheres []task.Where    `json:"wheres,omitempty"` // explain
+	Curves []series.Curves `json:"curves,omitempty"` // curves
+	Hint   string          `json:"hint,omitempty"`   // explain: how to learn more
+	Tasks  []uint64        `json:"tasks,omitempty"`  // add: the new tasks; retry: the tasks that run, by their new numbers; otherwise the tasks that changed
 
 	Ended []task.Facts `json:"ended,omitempty"` // add with wait, log with follow: in the last reply; wait: as tasks end
 

@@ -1,0 +1,43 @@
+package wiring
+
+import (
+	"time"
+
+	"crew/runner/exec/machine"
+	"crew/runner/keep/series"
+)
+
+// openCurves starts to record the figures of the run over time, for clients and, for a queue, in its --state
+// directory. It records the memory and the load only if tasks run on this machine.
+func (w *wiring) openCurves() error {
+	o := w.opts
+	if o.Show.DryRun || o.Control.Off {
+		return nil
+	}
+	w.curves = series.NewLive()
+	if w.feed != nil && w.state != nil {
+		if err := w.curves.Keep(o.State.Dir); err != nil {
+			return err
+		}
+	}
+	quit := make(chan struct{})
+	w.onClose(func() { close(quit) })
+	go func() {
+		here := machine.New("")
+		for pause := time.Second; ; {
+			select {
+			case <-quit:
+				return
+			case <-time.After(pause):
+			}
+			memory, load := 0.0, 0.0
+			if !o.Far() {
+				free, total, _ := here.Memory()
+				memory = float64(total - free)
+				load, _ = here.Load()
+			}
+			pause = w.curves.Sample(memory, load)
+		}
+	}()
+	return nil
+}

@@ -1,0 +1,119 @@
+package series
+
+import (
+	"cmp"
+	"sync"
+	"time"
+
+	"crew/runner/decide/task"
+)
+
+// longestPause is the longest time between two samples of the machine.
+const longestPause = 10 * time.Second
+
+// Live builds the curves of a run from its events, and from samples of the machine. It is a runner.Sink, and
+// safe for concurrent use.
+type Live struct {
+	mu      sync.Mutex
+	run     Builder
+	file    *file // for a queue; otherwise nil
+	start   int64 // until the first sample; then 0
+	running int
+	waiting int
+}
+
+// NewLive returns a Live for a run that begins now.
+func NewLive() *Live {
+	l := &Live{start: time.Now().UnixNano()}
+	l.run.Set(Covered, 1, l.start)
+	return l
+}
+
+// each calls do with all builders.
+func (l *Live) each(do func(b *Builder)) {
+	if do(&l.run); l.file != nil {
+		do(l.file.minutes)
+		do(l.file.days)
+	}
+}
+
+// Consume counts the events of a batch. It never fails.
+func (l *Live) Consume(batch []task.Event) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ended, failed := 0, 0
+	for i := range batch {
+		switch e := &batch[i]; e.Kind {
+		case task.Admitted:
+			l.waiting++
+		case task.Started:
+			l.running++
+			l.waiting--
+		case task.Retried:
+			l.running--
+			l.waiting++
+		case task.Finished:
+			if e.Attempt > 0 {
+				l.running--
+			} else {
+				l.waiting--
+			}
+			if e.Result.FromEarlierRun() {
+				break
+			}
+			ended++
+			if e.Result.Outcome.Failed() {
+				failed++
+			}
+		}
+	}
+	at := batch[len(batch)-1].At.UnixNano()
+	l.each(func(b *Builder) {
+		b.Count(Ended, float64(ended), at)
+		b.Count(Failed, float64(failed), at)
+		b.Set(Running, float64(l.running), at)
+		b.Set(Waiting, float64(l.waiting), at)
+	})
+	return nil
+}
+
+// Close writes the figures of a queue. The totals do not matter.
+func (l *Live) Close(task.Stats) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil {
+		l.file.save(time.Now())
+		l.file.Close()
+		l.file = nil
+	}
+	return nil
+}
+
+// Sample adds the memory in use and the load of the machine. The first ones count from the start of the run. It
+// returns when it should be called again.
+func (l *Live) Sample(memory, load float64) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	at := cmp.Or(l.start, now.UnixNano())
+	l.start = 0
+	l.each(func(b *Builder) {
+		b.Set(Memory, memory, at)
+		b.Set(Load, load, at)
+	})
+	if l.file != nil {
+		l.file.save(now)
+	}
+	return min(max(leastWidth, time.Duration(l.run.width)), longestPause)
+}
+
+// Curves returns the curves of the run so far and, for a queue, those of the last day and the last year.
+func (l *Live) Curves() (all []Curves) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.each(func(b *Builder) { all = append(all, b.Curves(time.Now().UnixNano())) })
+	return all
+}
