@@ -20,24 +20,18 @@ func (w *wiring) openCurves() error {
 			return err
 		}
 	}
-	quit := make(chan struct{})
-	w.onClose(func() { close(quit) })
-	go func() {
-		here := machine.New("")
-		for pause := time.Second; ; {
-			select {
-			case <-quit:
-				return
-			case <-time.After(pause):
-			}
-			memory, load := 0.0, 0.0
-			if !o.Far() {
-				free, total, _ := here.Memory()
-				memory = float64(total - free)
-				load, _ = here.Load()
-			}
-			pause = w.curves.Sample(memory, load)
+	here := machine.New("")
+	var timer *time.Timer
+	timer = time.AfterFunc(time.Hour, func() {
+		memory, load := 0.0, 0.0
+		if !o.Far() {
+			free, total, _ := here.Memory()
+			memory = float64(total - free)
+			load, _ = here.Load()
 		}
-	}()
+		timer.Reset(w.curves.Sample(memory, load))
+	})
+	timer.Reset(time.Second) // timer is assigned by now
+	w.onClose(func() { timer.Stop() })
 	return nil
 }

@@ -35,8 +35,8 @@ type file struct {
 	minutes, days *Builder
 }
 
-// Keep makes l also keep the figures in a --state directory. The error is about a file that is not of this form
-// or that others could write. Later errors do not matter to the run, and are ignored.
+// Keep makes l also keep the figures in a --state directory. The error is about a file that has another
+// form, or that others could write. Later errors do not matter to the run, and are ignored.
 func (l *Live) Keep(dir string) error {
 	path := filepath.Join(dir, FileName)
 	f, err := trust.OpenOwn(path, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
@@ -60,8 +60,8 @@ func (l *Live) Keep(dir string) error {
 	return nil
 }
 
-// ReadFile returns the figures in a --state directory, by the minute and by the day, or nil if the directory is not
-// that of a queue.
+// ReadFile returns the figures in a --state directory, by the minute and by the day, or nil if the directory holds
+// no queue.
 func ReadFile(dir string) ([]Curves, error) {
 	path := filepath.Join(dir, FileName)
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO does not block

@@ -110,7 +110,7 @@ func (l *Live) Sample(memory, load float64) time.Duration {
 	return min(max(leastWidth, time.Duration(l.run.width)), longestPause)
 }
 
-// Curves returns the curves of the run so far and, for a queue, those of the last day and the last year.
+// Curves returns the curves of the run so far and, for a queue, the curves of the last day and the last year.
 func (l *Live) Curves() (all []Curves) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

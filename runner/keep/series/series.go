@@ -1,7 +1,7 @@
 // Package series holds figures of runs over time, in periods of equal length.
 //
-// A Builder adds up the figures of each period, and Curves are the result. A Live builds the curves of a run
-// while it goes on. For a queue, it also keeps those of the last day and the last year in a file.
+// A Builder adds up the figures of each period, and Curves are the result. A Live builds the curves of a running
+// run. For a queue, it also keeps the figures of the last day and the last year in a file.
 package series
 
 import (
@@ -17,7 +17,7 @@ type Figure int
 
 // The figures of a period. Those from Running on are averages over the covered time.
 const (
-	Covered Figure = iota // seconds for which there are figures
+	Covered Figure = iota // seconds that the figures cover
 	Ended                 // tasks
 	Failed                // part of Ended
 	Running               // attempts
@@ -118,7 +118,7 @@ func (b *Builder) widen() {
 	}
 }
 
-// Nanos returns a time in nanoseconds since 1970, or 0 for one that curves leave out.
+// Nanos returns a time in nanoseconds since 1970, or 0 if curves leave it out.
 func Nanos(t time.Time) int64 {
 	if u := t.Unix(); u <= 0 || u >= latest/int64(time.Second) {
 		return 0
@@ -154,7 +154,7 @@ func (b *Builder) Spread(f Figure, value float64, from, to int64) {
 	}
 }
 
-// Cover says that there are figures from one time to another, in the periods that have any.
+// Cover says that the figures cover the time from one to another, in the periods that have any figures.
 func (b *Builder) Cover(from, to int64) {
 	for i, p := range b.points {
 		p[Covered] += time.Duration(max(0, min(to, (i+1)*b.width)-max(from, i*b.width))).Seconds()

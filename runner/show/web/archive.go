@@ -10,7 +10,7 @@ import (
 	"crew/runner/keep/series"
 )
 
-// families are the metrics of a queue over time, in the order in which they are printed.
+// families are the metrics of a queue over time, in the order of printing.
 var families = []struct {
 	of               series.Figure
 	name, kind, help string

@@ -14,6 +14,7 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 	"crew/runner/show/history"
 	"crew/runner/steer/control"
 )
@@ -28,11 +29,15 @@ type told struct {
 func tell(t *testing.T) *told {
 	s := control.Serve(control.Config{About: control.Hello{Name: "told", Command: "work"}, Do: func(task.Command) task.Reply {
 		return task.Reply{Snapshot: &task.Snapshot{At: time.Now()}}
-	}, Feed: func(*control.Addition, func([]uint64)) error { return nil }})
+	}, Feed: func(*control.Addition, func([]uint64)) error { return nil }, Details: control.Details{
+		Curves: func() []series.Curves {
+			return []series.Curves{{Start: time.Unix(7, 0), Width: task.Seconds(time.Second), Points: make([]series.Point, 3)}}
+		},
+	}})
 	t.Cleanup(s.Close)
 	web := newServer(token, []byte{127, 0, 0, 1})
 	web.page = func(w io.Writer, r *history.Report, live string) error {
-		_, err := fmt.Fprintf(w, "%s %d", live, r.Total.Tasks)
+		_, err := fmt.Fprintf(w, "%s %d since %d", live, r.Total.Tasks, r.Curves.Start.Unix())
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -149,6 +154,12 @@ func TestSlowBrowser(t *testing.T) {
 	require.EqualValues(t, id, n)
 	f.finish(id+1, id+1, "")
 	require.Len(t, listen(t, f.url+path+"events", "").until(func(e sse) bool { return e.name == "lines" }).lines(t), 1)
+}
+
+// TestCurvesFromRun checks that the charts of a page come from the run, so that they begin with it.
+func TestCurvesFromRun(t *testing.T) {
+	_, text := tell(t).get(fmt.Sprintf("run/%d/", os.Getpid()))
+	require.Contains(t, text, " since 7")
 }
 
 // TestFedRun checks that a page learns that others feed its run, before the first status.
