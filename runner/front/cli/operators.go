@@ -149,7 +149,7 @@ func (o *Options) CannotRun(err error, status int) string {
 	switch {
 	case len(c.Words) > 0 && c.Words[0] == "version" && c.Shell == "":
 		text += "; crew --version prints the version"
-	case len(c.Words) > 1 && strings.ContainsAny(c.Words[0], " \t\n;&|<>$`"): // shell syntax
+	case len(c.Words) > 1 && (strings.ContainsAny(c.Words[0], " \t\n;&|<>$`") || expand.OnlyInShell(c.Words[0])):
 		text += "; words run without a shell: write " + task.Quote(strings.Join(c.Words, " ")) + " for one"
 	case len(c.Words) == 1 && len(o.Input.Files)+len(o.Input.Groups) == 0:
 		if st, err := os.Stat(c.Words[0]); err == nil && st.Mode().IsRegular() {

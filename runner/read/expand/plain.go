@@ -46,6 +46,9 @@ func splitPlain(s string) (words []string, ok bool) {
 	return words, len(words) > 0 && !strings.Contains(words[0], "=") && !shellWords.has(words[0])
 }
 
+// OnlyInShell reports whether only a shell can run a command that begins with word, for example cd.
+func OnlyInShell(word string) bool { return shellWords.has(word) }
+
 // plainText reports whether s consists only of blanks and plain bytes.
 func plainText(s string) bool { return !strings.ContainsAny(s, unplain) }
 
