@@ -41,7 +41,7 @@ var charted = []struct {
 	name, kind string
 }{
 	{series.Ended, "Tasks ended", "ok"}, {series.Failed, "Failed tasks", "fail"}, {series.Running, "Running", "run"},
-	{series.Waiting, "Waiting", "off"}, {series.Memory, "Memory in use", "off"}, {series.Load, "Load: processes that run or wait to", "off"},
+	{series.Waiting, "Waiting", "off"}, {series.Memory, "Memory in use", "off"}, {series.Load, "Processes that run or wait to", "off"},
 }
 
 // overTime returns the charts of a report. Those of the runs are missing if they would cover too short a time, or
