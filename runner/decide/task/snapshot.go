@@ -115,6 +115,20 @@ func (b *Blocking) WithText(now time.Time) *Blocking {
 	return &with
 }
 
+// Why returns Shown without the tasks that wait, as in "for a worker", and whether it named them.
+func (b *Blocking) Why() (why string, tasks bool) {
+	who := Count(int64(b.Tasks), "task") + " "
+	if b.Key != "" {
+		who += "of key " + string(b.Key) + " "
+	}
+	verb, tasks := strings.CutPrefix(b.Shown, who)
+	if !tasks {
+		return b.Shown, false
+	}
+	_, why, _ = strings.Cut(verb, " ") // wait, waits, is or are
+	return why, true
+}
+
 // Text describes b for people, without "crew: ". Only ByRetry, ByDelay and ByRate use now.
 func (b *Blocking) Text(now time.Time) string {
 	var text strings.Builder

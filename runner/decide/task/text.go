@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/rivo/uniseg"
 	"golang.org/x/sys/unix"
 )
 
@@ -199,6 +200,18 @@ func Shorten(s string, n int) string {
 		n--
 	}
 	return s[:n] + "…"
+}
+
+// Cut shortens s to a number of terminal columns.
+func Cut(s string, columns int) string {
+	if uniseg.StringWidth(s) <= columns {
+		return s
+	}
+	for uniseg.StringWidth(s) >= columns && s != "" {
+		_, n := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-n]
+	}
+	return s + "…"
 }
 
 // Printable returns s with escapes for invalid bytes and for all characters that could break the line

@@ -42,12 +42,9 @@ func NewWhere(state string, t *Task) (w Where) {
 }
 
 const (
-	commandSize = 200 // most bytes of a command in a line
-	noteSize    = 100 // most bytes of a note
+	noteSize   = 100  // most bytes of a note
+	maxCommand = 1000 // most bytes of a command in Facts; a whole one can be megabytes long
 )
-
-// maxCommand is the most bytes of a command in Facts. A whole one can be megabytes long.
-const maxCommand = 1000
 
 // ForClients returns w with the fields that depend on the task and on the time.
 func (w Where) ForClients(now time.Time) Where {
@@ -72,38 +69,39 @@ func (f *Facts) Describe(t *Task, argv []string) {
 	f.Task, f.Key, f.Command = t.ID, Bytes(t.Key), Bytes(t.ShortCommandLine(argv, maxCommand))
 }
 
-// Shown returns the text that identifies the task to people: its tag or label, otherwise its command.
-// record is set if the command does not identify the task.
-func (w *Where) Shown() (shown, record string) {
-	if only := cmp.Or(w.Tag, w.Apart); only != "" {
-		return string(only), ""
+// Name returns the text that tells the task from others, after its note: its tag, label or record or, if
+// the command tells it, the command. command reports whether it is the command.
+func (w *Where) Name() (name string, command bool) {
+	name = cmp.Or(string(w.Tag), string(w.Apart), string(w.Record))
+	if command = name == "" && w.Command != ""; command {
+		name = string(w.Command)
 	}
-	return string(w.Command), string(w.Record)
+	name = cmp.Or(name, fmt.Sprintf("task %d", w.Task))
+	if w.Note != "" {
+		name = "[" + Shorten(string(w.Note), noteSize) + "] " + name
+	}
+	return name, command
 }
 
-// Running describes a running attempt: for how long, since when and where it runs. With narrow, only
-// for how long.
-func (w *Where) Running(narrow bool) string {
-	shown, record := w.Shown()
-	name, shown := taskName(w.Task, record, w.Note), Shorten(shown, commandSize)
-	age := Span(time.Duration(w.Duration))
-	if narrow {
-		return fmt.Sprintf("%s: %s: %s", name, age, shown)
+// Why says more about the state of the task: its age, the reason for waiting, or the outcome.
+func (w *Where) Why() string {
+	switch w.State {
+	case "running":
+		text := "for " + Span(time.Duration(w.Duration))
+		if w.Host != "" {
+			text += " on " + string(w.Host)
+		}
+		return text + AttemptSuffix(w.Attempt)
+	case "waiting":
+		if w.Blocking == nil {
+			return ""
+		}
+		why, _ := w.Blocking.Why()
+		return strings.Replace(why, ", the next in", ", in", 1)
+	case "held", "ended":
+		return w.ended()
 	}
-	return fmt.Sprintf("%s: for %s, since %s, on %s%s: %s", name, age,
-		w.Start.Local().Format(time.TimeOnly), w.Place(), AttemptSuffix(w.Attempt), shown)
-}
-
-// taskName returns the number of a task, with its record and its note, if they are not empty.
-func taskName(id uint64, record string, note Bytes) string {
-	text := fmt.Sprintf("task %d", id)
-	if record != "" && record != fmt.Sprint(id) {
-		text += " (" + record + ")"
-	}
-	if note != "" {
-		text += " [" + Shorten(string(note), noteSize) + "]"
-	}
-	return text
+	return "there is no such task yet"
 }
 
 // When formats a time as a time of the day or, if it is long ago, with its date.
@@ -114,54 +112,30 @@ func When(t time.Time) string {
 	return t.Local().Format(time.DateTime)
 }
 
-// Line describes the state of a task, and what it waits for.
-func (w *Where) Line() string {
-	at, command := taskName(w.Task, string(w.Record), w.Note), ""
-	if w.Command != "" {
-		command = ": " + Shorten(string(w.Command), commandSize)
-	}
-	switch w.State {
-	case "running":
-		return w.Running(false)
-	case "waiting":
-		if w.Blocking == nil {
-			return at + " waits" + command
-		}
-		text := strings.Replace(w.Blocking.Shown, "1 task", at, 1)
-		if text == w.Blocking.Shown {
-			text = at + " waits: " + text
-		}
-		return strings.Replace(text, ", the next in", ", in", 1) + command
-	case "held", "ended":
-		at += " has ended" + w.ended()
-		if w.Held > 0 {
-			at += fmt.Sprintf("; its result waits for task %d", w.Held)
-		}
-		return at + command
-	}
-	return "there is no " + at + " yet"
-}
-
-// ended describes how a task ended, as far as known.
+// ended describes how a task ended, as far as known, and what its result waits for.
 func (w *Where) ended() string {
+	text, result := "", ""
+	if w.Held > 0 {
+		result = fmt.Sprintf("its result waits for task %d", w.Held)
+	}
 	switch {
 	case w.Outcome == 0 && w.Held > 0:
-		return ""
+		return result
 	case w.Outcome == 0 && w.Hint != "":
-		return ", and no more is known of it: " + w.Hint
+		return "no more is known of it: " + w.Hint
 	case w.Outcome == 0:
-		return ", and no more is known of it"
+		return "no more is known of it"
 	case w.Start.IsZero() && w.Error == "":
-		return ": " + w.Outcome.String()
+		text = w.Outcome.String()
+	default:
+		text = w.Verdict()
+		if !w.Start.IsZero() && w.Outcome != Skipped {
+			text += ", begun at " + When(w.Start)
+		}
+		text += AttemptSuffix(w.Attempt)
 	}
-	here := w.Facts
-	here.Host = "" // Place names it
-	text := ": " + here.Verdict()
-	if !w.Start.IsZero() && w.Outcome != Skipped {
-		text += ", begun at " + When(w.Start)
+	if result != "" {
+		text += "; " + result
 	}
-	if w.Worker > 0 {
-		text += " on " + w.Place()
-	}
-	return text + AttemptSuffix(w.Attempt)
+	return text
 }

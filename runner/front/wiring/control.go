@@ -7,6 +7,7 @@ import (
 
 	"crew/runner/decide/core"
 	"crew/runner/decide/task"
+	"crew/runner/show/sink"
 	"crew/runner/steer/control"
 )
 
@@ -84,7 +85,7 @@ func (w *wiring) taskCount() (n int64, known bool) { return w.total.get(countWit
 
 // status prints the status of the run at SIGQUIT, as crew ctl status does.
 func (w *wiring) status(now *task.Snapshot) {
-	lines := control.StatusOf(now, w.taskCount).Lines(false)
+	lines := control.StatusOf(now, w.taskCount).Lines(sink.Columns(os.Stderr) - len("crew: "))
 	w.screen.Urgent(append(lines, `a second SIGQUIT (Ctrl-\) within 2s kills the tasks and crew`)...)
 }
 

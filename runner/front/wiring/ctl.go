@@ -18,9 +18,6 @@ import (
 	"crew/runner/steer/control"
 )
 
-// narrow is the terminal width below which crew ctl status prints short lines.
-const narrow = 80
-
 // ctl carries out a command of crew ctl.
 type ctl struct {
 	*cli.Ctl
@@ -40,8 +37,8 @@ func candidates(x *cli.Completion) (list []cli.Candidate) {
 	if h, err := control.Find(x.Run); x.Tasks && err == nil {
 		_ = (&ctl{}).request(h, control.Request{Op: "explain"}, func(_ []byte, r *control.Reply) error {
 			for _, w := range r.Wheres {
-				_, text, _ := strings.Cut(w.Line(), ": ")
-				list = append(list, cli.Candidate{Word: strconv.FormatUint(w.Task, 10), Text: text})
+				name, _ := w.Name()
+				list = append(list, cli.Candidate{Word: strconv.FormatUint(w.Task, 10), Text: w.State + " " + w.Why() + ": " + name})
 			}
 			return nil
 		})
@@ -124,16 +121,12 @@ func (c *ctl) printReply(line []byte, r *control.Reply) error {
 	case c.verb == "log":
 		return c.writeOutput(r)
 	case c.verb == "status":
-		return c.printCut(r.Run.Lines(sink.Columns(c.out) < narrow))
+		return c.printCut(r.Run.Lines(sink.Columns(c.out)))
 	case c.verb == "explain":
-		var lines []string
-		for i := range r.Wheres {
-			lines = append(lines, r.Wheres[i].Line())
-		}
 		if r.Hint != "" {
 			c.notice(r.Hint)
 		}
-		return c.print(lines...)
+		return c.printCut(control.Explain(r.Wheres, sink.Columns(c.out)))
 	case c.verb == "watch" && r.Event != nil:
 		return c.print(r.Line())
 	case len(r.Tasks) > 0:
@@ -211,7 +204,7 @@ func (c *ctl) print(lines ...string) error {
 func (c *ctl) ls() error {
 	runs := control.List()
 	if !c.JSON {
-		return c.printCut(control.Table(runs))
+		return c.printCut(control.Table(runs, sink.Columns(c.out)))
 	}
 	for _, h := range runs {
 		text, err := json.Marshal(h)
@@ -229,7 +222,7 @@ func (c *ctl) ls() error {
 func (c *ctl) printCut(lines []string) error {
 	columns := sink.Columns(c.out)
 	for i := range lines {
-		lines[i] = sink.Cut(task.Printable(lines[i]), columns)
+		lines[i] = task.Cut(task.Printable(lines[i]), columns)
 	}
 	return c.print(lines...)
 }

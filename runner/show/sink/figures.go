@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
 
@@ -67,7 +66,7 @@ func (t *Terminal) remaining(n tally, now time.Time) string {
 func (a runningTask) age(now time.Time) time.Duration { return now.Sub(a.since).Truncate(time.Second) }
 
 // name returns the label of a's task, cut to a number of columns.
-func (a runningTask) name(columns int) string { return Cut(a.task.Label(4*columns), columns) }
+func (a runningTask) name(columns int) string { return task.Cut(a.task.Label(4*columns), columns) }
 
 // longestRunning names the tasks that have been running longest, within a number of columns.
 func (t *Terminal) longestRunning(columns int, now time.Time) string {
@@ -109,18 +108,6 @@ func fit(f []string, n tally, columns int) string {
 		return meter(line, n.done, n.total, room)
 	}
 	return line
-}
-
-// Cut shortens s to a number of terminal columns.
-func Cut(s string, columns int) string {
-	if uniseg.StringWidth(s) <= columns {
-		return s
-	}
-	for uniseg.StringWidth(s) >= columns && s != "" {
-		_, n := utf8.DecodeLastRuneInString(s)
-		s = s[:len(s)-n]
-	}
-	return s + "…"
 }
 
 // Input describes the input before it has been read. The zero Input knows nothing.

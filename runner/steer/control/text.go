@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"crew/runner/decide/task"
@@ -19,30 +18,71 @@ const (
 
 // These texts are for people. SIGQUIT prints the same words. Unprintable characters are not escaped.
 
-// Lines returns the status of a run in at most 215 lines: the totals and the speed, the running tasks, the
-// oldest first, and the reasons why others wait. If narrow, a running task comes with its age only.
-func (s *Status) Lines(narrow bool) []string {
-	lines := []string{
-		fmt.Sprintf("%s, %s after the start: %s", s.State, task.Span(time.Duration(s.Elapsed)), s.Progress.Text()),
-		s.Pace(),
-	}
+// Lines returns the status of a run for a terminal of a width: the totals and the speed, a table of the running
+// tasks, the oldest first, why nothing starts, and a table of the reasons why tasks wait. Each list has a limit.
+func (s *Status) Lines(width int) []string {
+	totals := fmt.Sprintf("%s, up %s: %s", s.State, task.Brief(time.Duration(s.Elapsed)), s.Progress.Text())
+	lines := append(wrap(totals, width), wrap(s.Pace(), width)...)
 	running := slices.Clone(s.Tasks)
 	slices.SortStableFunc(running, func(x, y task.Where) int { return x.Start.Compare(y.Start) })
-	for i := range running[:min(len(running), maxTasks)] {
-		lines = append(lines, running[i].Running(narrow))
-		if said := running[i].Said; said != "" {
-			lines = append(lines, "  | "+string(said))
+	running = running[:min(len(running), maxTasks)]
+	var rows [][]any
+	for i := range running {
+		w := &running[i]
+		row := []any{task.Brief(time.Duration(w.Duration)), w.Task, "", w.Host, ""}
+		if w.Attempt > 1 {
+			row[2] = w.Attempt
+		}
+		if w.Host != "" {
+			row[4] = w.Worker
+		}
+		rows = append(rows, row)
+	}
+	for i, line := range tasksTable(width, "FOR +TASK +ATTEMPT +HOST +WORKER", running, rows) {
+		if lines = append(lines, line); i > 0 && running[i-1].Said != "" {
+			lines = append(lines, "  | "+string(running[i-1].Said))
 		}
 	}
-	if n := len(running) - maxTasks; n > 0 {
+	if n := len(s.Tasks) - len(running); n > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more", n))
 	}
 	waits := s.Reasons()
-	lines = append(lines, waits[:min(len(waits), maxReasons)]...)
+	rows = nil
+	for _, b := range waits[:min(len(waits), maxReasons)] {
+		if why, tasks := b.Why(); tasks {
+			rows = append(rows, []any{b.Tasks, b.Key, why})
+		} else {
+			lines = append(lines, why)
+		}
+	}
+	lines = append(lines, table(width, "WAITING KEY WHY", rows)...)
 	if len(waits) > maxReasons {
 		lines = append(lines, "… and more")
 	}
 	return lines
+}
+
+// Explain returns the lines of a table that says where tasks are, for a terminal of a width.
+func Explain(list []task.Where, width int) []string {
+	var rows [][]any
+	for i := range list {
+		w := &list[i]
+		rows = append(rows, []any{w.Task, strings.Replace(w.State, "held", "ended", 1), w.Key, w.Why()})
+	}
+	return tasksTable(width, "+TASK STATE +KEY WHY", list, rows)
+}
+
+// tasksTable returns the lines of a table of tasks. The rows lack the first column, which tells tasks apart.
+func tasksTable(width int, titles string, list []task.Where, rows [][]any) []string {
+	first := "*RECORD "
+	for i := range rows {
+		name, command := list[i].Name()
+		if command {
+			first = "*COMMAND "
+		}
+		rows[i] = append([]any{task.Shorten(name, commandSize)}, rows[i]...)
+	}
+	return table(width, first+titles, rows)
 }
 
 // Text returns a phrase with the counts.
@@ -86,56 +126,44 @@ func (s *Status) Pace() string {
 }
 
 // Reasons returns why no task starts although a worker is idle, and why tasks wait.
-func (s *Status) Reasons() (lines []string) {
+func (s *Status) Reasons() (list []task.Blocking) {
+	add := func(b task.Blocking) {
+		if !slices.ContainsFunc(list, func(x task.Blocking) bool { return x.Shown == b.Shown }) {
+			list = append(list, b)
+		}
+	}
 	// The status starts with the state, which may be the reason: paused.
 	if s.Blocking != nil && s.Blocking.Shown != s.State && s.Blocking.By != task.BySlots {
-		lines = append(lines, s.Blocking.Shown)
+		add(*s.Blocking)
 	}
 	for _, w := range s.Snapshot.Waiting {
 		if s.Blocking != nil && s.Blocking.By == task.ByDelay && w.By == task.BySlots {
 			continue // a worker is idle, so these tasks wait for --delay
 		}
-		if !slices.Contains(lines, w.Shown) {
-			lines = append(lines, w.Shown)
-		}
+		add(w)
 	}
 	if s.State == task.StateDone.String() {
-		lines = append(lines, "output waits for its reader")
+		add(*(&task.Blocking{By: task.ByReader}).WithText(time.Time{}))
 	}
-	return lines
+	return list
 }
 
-// Table returns the lines of crew ctl ls: a header and a line for each run, or nothing if there is none.
-func Table(runs []Hello) (lines []string) {
-	if len(runs) == 0 {
-		return nil
-	}
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	row := func(cells ...any) {
-		line := fmt.Sprintf(strings.Repeat("\t%v", len(cells))[1:], cells...)
-		_, _ = fmt.Fprintln(t, strings.ReplaceAll(line, "\n", " "))
-	}
-	row("NAME", "PID", "STATE", "DONE", "FAILED", "RUNNING", "FOR", "COMMAND")
+// Table returns the lines of crew ctl ls for a terminal of a width, or nothing if there is no run.
+func Table(runs []Hello, width int) []string {
+	var rows [][]any
 	for i := range runs {
 		h := &runs[i]
-		if h.State == Silent {
-			row(cmp.Or(h.Name, "-"), h.PID, "does not answer", "", "", "", "", "")
-			continue
+		row := []any{cmp.Or(h.Name, "-"), h.PID, "does not answer", "", "", "", "", ""}
+		if h.State != Silent {
+			done := fmt.Sprint(h.Done)
+			if h.Total != nil {
+				done += fmt.Sprintf("/%d", *h.Total)
+			}
+			row = append(row[:2], h.State, done, h.Failed, h.Running, task.Brief(time.Since(h.Since)), task.Shorten(string(h.Command), commandSize))
 		}
-		done := fmt.Sprint(h.Done)
-		if h.Total != nil {
-			done += fmt.Sprintf("/%d", *h.Total)
-		}
-		command := strings.ReplaceAll(task.Shorten(string(h.Command), commandSize), "\t", " ")
-		row(cmp.Or(h.Name, "-"), h.PID, h.State, done, h.Failed, h.Running, task.Brief(time.Since(h.Since)), command)
+		rows = append(rows, row)
 	}
-	_ = t.Flush()
-	lines = strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return lines
+	return table(width, "NAME +PID STATE DONE +FAILED +RUNNING FOR COMMAND", rows)
 }
 
 // Line describes a run in a line.

@@ -1,7 +1,9 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -15,18 +17,19 @@ func TestLines(t *testing.T) {
 	crewtest.UTC(t)
 	crewtest.Examples(t, "testdata/lines.jsonl", func(t *testing.T, row struct {
 		Hello  *Hello
-		Where  *task.Where
+		Wheres []task.Where
 		Reply  *Reply
 		Status *Status
-		Narrow bool
+		Width  int // of the terminal; 0 for none
 		More   int // running tasks and reasons in the status
 		Line   string
 	}) {
+		width := cmp.Or(row.Width, math.MaxInt)
 		switch {
 		case row.Hello != nil:
 			require.Equal(t, row.Line, row.Hello.Line())
-		case row.Where != nil:
-			require.Equal(t, row.Line, row.Where.Line())
+		case row.Wheres != nil:
+			require.Equal(t, row.Line, strings.Join(Explain(row.Wheres, width), "\n"))
 		case row.Reply != nil:
 			require.Equal(t, row.Line, row.Reply.Line())
 		case row.More > 0:
@@ -35,9 +38,9 @@ func TestLines(t *testing.T) {
 				reason.Shown = fmt.Sprint(i)
 				row.Status.Tasks, row.Status.Snapshot.Waiting = append(row.Status.Tasks, row.Status.Tasks[0]), append(row.Status.Snapshot.Waiting, reason)
 			}
-			require.Len(t, row.Status.Lines(false), 2+maxTasks+1+maxReasons+1)
+			require.Len(t, row.Status.Lines(width), 2+1+maxTasks+1+1+maxReasons+1)
 		default:
-			require.Equal(t, row.Line, strings.Join(row.Status.Lines(row.Narrow), "\n"))
+			require.Equal(t, row.Line, strings.Join(row.Status.Lines(width), "\n"))
 		}
 	})
 }

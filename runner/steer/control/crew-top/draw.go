@@ -11,6 +11,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 
 	"crew/runner/decide/task"
+	"crew/runner/steer/control"
 )
 
 const (
@@ -124,10 +125,10 @@ func (v *view) body(c *canvas, y, rows int) {
 		}
 		c.section(y, "WAITING", more)
 		c.list(y+1, waits-1, len(v.waits), -1, &none, func(i int, p *pen, style tcell.Style) {
-			if b := v.status.Blocking; b != nil && v.waits[i] == b.Shown { // the reason why nothing starts
+			if b := v.status.Blocking; b != nil && v.waits[i].Shown == b.Shown { // the reason why nothing starts
 				style = c.warn
 			}
-			p.put(v.waits[i], style)
+			p.put(v.waits[i].Shown, style)
 		})
 		y += waits
 	}
@@ -221,12 +222,23 @@ func (v *view) table(c *canvas, y, rows int) {
 		}
 		p.x++
 	}
+	room := c.w - 3
+	for i := range cols {
+		room -= cols[i].width
+	}
+	var names []string
+	for i := range running {
+		names = append(names, cutLeft(running[i].name(), v.left))
+	}
+	if v.left == 0 {
+		names = control.Distinct(names, room)
+	}
 	rows--
 	v.page = max(rows, 1)
 	c.list(y+1, rows, v.running, v.chosenRow(), &v.first, func(i int, p *pen, style tcell.Style) {
 		p.x = 0
 		cells(p, style, func(col *column) string { return col.value(&running[i]) })
-		p.put(" "+cutLeft(running[i].name(), v.left), style)
+		p.put(" "+names[i], style)
 	})
 	p := &pen{c, 0, y, c.w - 1}
 	cells(p, c.bold, func(col *column) string { return col.title })

@@ -14,13 +14,13 @@ type view struct {
 	// the run
 
 	hello   control.Hello
-	status  control.Status // the latest one
-	tasks   []row          // running tasks, sorted; then tasks that ended or wait for their retry, latest first
-	running int            // number of running tasks
-	waits   []string       // reasons why tasks wait
-	rates   []float64      // tasks per second, one for each status
-	over    string         // control.Ended or Killed; "" while it runs
-	looked  time.Time      // when the run last answered
+	status  control.Status  // the latest one
+	tasks   []row           // running tasks, sorted; then tasks that ended or wait for their retry, latest first
+	running int             // number of running tasks
+	waits   []task.Blocking // reasons why tasks wait
+	rates   []float64       // tasks per second, one for each status
+	over    string          // control.Ended or Killed; "" while it runs
+	looked  time.Time       // when the run last answered
 
 	// the user's choices
 
@@ -51,21 +51,21 @@ type row struct {
 	measured bool
 }
 
-// name returns the text of the task in the table: its note, its record unless the command shows it, and
-// the command.
+// name returns the text of the task in the table: what tells it from others, and then its command, unless
+// that says nothing about it.
 func (r *row) name() string {
-	name, record := r.Shown()
-	if r.Note != "" {
-		name = "[" + string(r.Note) + "] " + name
-	}
-	if record != "" {
-		name = record + "  " + name
+	name := r.shortName()
+	if r.Record != "" && r.Tag == "" && r.Apart == "" {
+		name += "  " + string(r.Command)
 	}
 	return name
 }
 
-// shortName returns the record of the task or, if it has none, its name.
-func (r *row) shortName() string { return cmp.Or(string(r.Record), r.name()) }
+// shortName returns the text that tells the task from others.
+func (r *row) shortName() string {
+	name, _ := r.Name()
+	return name
+}
 
 // question asks for consent before a command is sent.
 type question struct {
