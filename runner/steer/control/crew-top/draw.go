@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,12 +62,28 @@ func (v *view) header(c *canvas) int {
 	}
 	p = c.row(y + 1)
 	p.put(s.Pace()+" ", c.dim)
-	highest := slices.Max(append([]float64{0}, v.rates[max(0, len(v.rates)-c.w):]...))
-	if highest > 0 {
-		p.right(" max "+task.Speed(highest), c.dim)
-	}
-	p.graph(v.rates, highest)
+	v.throughput(p)
 	return y + 2
+}
+
+// throughput draws a graph of the latest rates and, to the right of it, its scale, if there is room.
+func (v *view) throughput(p *pen) {
+	var highest float64
+	scale := func(n int) (text string) {
+		var span time.Duration
+		highest = 0
+		for i := len(v.rates) - n; i < len(v.rates); i++ {
+			highest, span = max(highest, v.rates[i]), span+v.spans[i]
+		}
+		if highest > 0 {
+			text = fmt.Sprintf(" last %s: max %s", task.Brief(span), task.Speed(highest))
+		}
+		return text
+	}
+	n := min(len(v.rates), max(0, p.end-p.x))
+	n = min(n, max(0, p.end-p.x-len(scale(n))))
+	p.right(scale(n), p.dim)
+	p.graph(v.rates[len(v.rates)-n:], highest)
 }
 
 // progress draws the totals and, if there is room, a progress bar.

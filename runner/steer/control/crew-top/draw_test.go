@@ -47,7 +47,7 @@ func lines(s tcell.SimulationScreen) (lines []string) {
 func busy(tasks int) *view {
 	v := &view{}
 	for i := range 100 {
-		v.rates = append(v.rates, float64(i%20))
+		v.rates, v.spans = append(v.rates, float64(i%20)), append(v.spans, time.Second)
 	}
 	total, eta := int64(5000), task.Seconds(20*time.Minute)
 	v.hello = control.Hello{Name: "encode", Command: "ffmpeg -i {} {.}.mkv", PID: 4242}
@@ -97,7 +97,7 @@ func odd(name string, v *view) {
 		s.Done, s.Skipped, s.Outcomes = s.Done+100, 100, map[string]int64{"skipped": 100}
 		v.update(&s, nil, time.Now().Add(time.Second))
 	case "bursts": // only 0 is at the lowest level
-		v.rates = []float64{9, 9, 9, 0, 0.01, 8}
+		v.rates, v.spans = []float64{9, 9, 9, 0, 0.01, 8}, v.spans[:6]
 	case "fresh":
 		v.rates = nil
 	case "fewer": // the chosen task stays chosen while it exists

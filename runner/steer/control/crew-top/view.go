@@ -19,6 +19,7 @@ type view struct {
 	running int             // number of running tasks
 	waits   []task.Blocking // reasons why tasks wait
 	rates   []float64       // tasks per second, one for each status
+	spans   []time.Duration // the time that each rate is about
 	over    string          // control.Ended or Killed; "" while it runs
 	looked  time.Time       // when the run last answered
 
@@ -80,10 +81,10 @@ const (
 
 // update stores a new status of the run and the usage of its tasks by process ID.
 func (v *view) update(s *control.Status, used map[int]usage, now time.Time) {
-	if passed := now.Sub(v.looked).Seconds(); v.status.Elapsed > 0 && passed > 0 {
-		ran := s.Done - s.Skipped - (v.status.Done - v.status.Skipped)
-		v.rates = append(v.rates, float64(max(0, ran))/passed)
-		v.rates = v.rates[max(0, len(v.rates)-keptRates):]
+	if passed := now.Sub(v.looked); v.status.Elapsed > 0 && passed > 0 {
+		ran, old := s.Done-s.Skipped-(v.status.Done-v.status.Skipped), max(0, len(v.rates)+1-keptRates)
+		v.rates = append(v.rates, float64(max(0, ran))/passed.Seconds())[old:]
+		v.spans = append(v.spans, passed)[old:]
 	}
 	v.lastRow = v.chosenRow()
 	v.status, v.waits, v.looked = *s, s.Reasons(), now
