@@ -175,7 +175,7 @@ func (h *Hello) Line() string {
 	if h.State == Silent {
 		return who + " does not answer"
 	}
-	return fmt.Sprintf("%s: %s since %s, %s: %s", who, h.State, task.When(h.Since), h.Progress.Text(), task.Shorten(string(h.Command), commandSize))
+	return fmt.Sprintf("%s: %s, started at %s, %s: %s", who, h.State, task.When(h.Since), h.Progress.Text(), task.Shorten(string(h.Command), commandSize))
 }
 
 // Line returns the line of crew ctl watch for an event. r holds the facts of the event's task, if it has one.

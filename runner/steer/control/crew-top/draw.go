@@ -32,7 +32,9 @@ func (v *view) draw(s tcell.Screen) {
 	case h < 2 || w < 2:
 	case v.runs != nil:
 		c.fill(0, c.bar).put("crew ctl top: which run?", c.title)
-		c.list(1, h-2, len(v.runs), v.run, &v.firstRun, func(i int, p *pen, style tcell.Style) { p.put(v.runs[i].Line(), style) })
+		lines := control.Table(v.runs, w-2)
+		c.row(1).put(lines[0], c.bold)
+		c.list(2, h-3, len(v.runs), v.run, &v.firstRun, func(i int, p *pen, style tcell.Style) { p.put(lines[1+i], style) })
 	case v.help:
 		c.drawHelp()
 	case v.log != nil:
