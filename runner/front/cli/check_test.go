@@ -55,6 +55,8 @@ func lineOf(conds []string) (c *command, args []string) {
 			name, operands = DoReport, " DIR"
 		case "operands":
 			name, operands = "ctl cancel", " 1"
+		case "all&crew-ctl-drain":
+			name = "ctl drain"
 		case "all&crew-ctl-stop":
 			name = "ctl stop"
 		case "all":

@@ -290,7 +290,7 @@ type Ctl struct {
 	_       struct{}      `row:"--limit N | ctl-explain | at most N tasks: the first, or the last to end | 1..1000" to:"Ctl.N"`
 	_       struct{}      `row:"--key KEY | ctl-wait ctl-cancel ctl-add | the key of the tasks | any" to:"Ctl.Key"`
 	_       struct{}      `row:"--all | ctl-wait ctl-cancel | all tasks that were read and have not ended" to:"Ctl.All"`
-	_       struct{}      `row:"--all | ctl-stop | stop all of your runs, after listing them" to:"Ctl.All"`
+	_       struct{}      `row:"--all | ctl-drain ctl-stop | all of your runs, after listing them" to:"Ctl.All"`
 	_       struct{}      `row:"--all | engine-drain | all workers" to:"Ctl.All"`
 	Timeout time.Duration `row:"--timeout DUR | ctl-wait | give up with status 124 after DUR"`
 

@@ -51,9 +51,9 @@ func (c *ctl) do() error {
 	switch c.verb {
 	case "ls":
 		return c.ls()
-	case "stop":
+	case "drain", "stop":
 		if c.All {
-			return c.stopAll(control.List())
+			return c.endAll(control.List())
 		}
 	case "top":
 		return c.top()
@@ -63,13 +63,13 @@ func (c *ctl) do() error {
 	return c.call()
 }
 
-// stopAll prints the runs and then stops them.
-func (c *ctl) stopAll(runs []control.Hello) (err error) {
+// endAll prints the runs and then drains or stops them.
+func (c *ctl) endAll(runs []control.Hello) (err error) {
 	for _, h := range runs {
-		err = errors.Join(err, c.print("stopping "+h.Line()))
+		err = errors.Join(err, c.print(map[string]string{"drain": "draining ", "stop": "stopping "}[c.verb]+h.Line()))
 	}
 	for _, h := range runs {
-		err = errors.Join(err, c.request(h, control.Request{Op: "stop"}, c.printReply))
+		err = errors.Join(err, c.request(h, control.Request{Op: c.verb, Rest: c.Rest}, c.printReply))
 	}
 	return err
 }
