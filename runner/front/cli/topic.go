@@ -27,13 +27,14 @@ func helpWidth() int {
 // the manual. It returns a UsageError for an unknown topic.
 func (o *Options) takeTopic(words []string) error {
 	topic := strings.TrimPrefix(strings.Join(words, " "), "crew ")
+	lower := strings.ToLower(topic)
 	switch topic {
 	case "", "help":
 		o.Print = helpText()
 	case "topics":
 		o.Print = topicsHead + man.Topics(helpWidth(), indexWords())
 	default:
-		o.Print = cmp.Or(indexHelp(topic), commandHelp(topic, topic), optionHelp(strings.ReplaceAll(topic, " ", "-")), commandHelp("ctl "+topic, topic), commandHelp("engine "+topic, topic), partHelp(topic))
+		o.Print = cmp.Or(indexHelp(topic), commandHelp(topic, topic), optionHelp(strings.ReplaceAll(topic, " ", "-")), commandHelp("ctl "+topic, topic), commandHelp("engine "+topic, topic), partHelp(topic), optionHelp(lower), commandHelp("ctl "+lower, lower))
 	}
 	if o.Print == "" {
 		return &UsageError{
