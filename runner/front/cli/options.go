@@ -66,12 +66,18 @@ type Input struct {
 	JSON      bool           `row:"--input FORMAT | all | lines (default), or json: one object per line | lines json"`
 	SkipEmpty bool           `row:"-r, --no-run-if-empty | run | skip empty records"`
 	EOF       string         `row:"-E, --eof STR | run | stop reading at the record STR | any"`
-	Shard     Shard          `row:"--shard K/N | run | run only share K of N shares of the records" by:"shard"`
+	Shard     Shard          `row:"--shard K/N | run | run every Nth record, from K; hash:K/N: by hash" by:"shard"`
 	Times     []string       `row:"--times PATH | run | durations of earlier runs: joblog, --json, --state"`
 }
 
 // Shard is the part of the records that the run takes. The zero Shard stands for all records.
-type Shard struct{ Number, Of int } // Number from 1
+type Shard struct {
+	Number, Of int  // Number from 1
+	Hash       bool // a record's content determines its share, not its position
+}
+
+// ByPosition reports whether the share of a record depends on how many records precede it.
+func (s Shard) ByPosition() bool { return s.Of > 0 && !s.Hash }
 
 // Command configures the command that runs for a record. Without Words, each record is a command line. A
 // MaxArgs of 0 allows as many records as fit into MaxChars, and a MaxChars of 0 stands for the limit of the

@@ -44,6 +44,9 @@ func (r Rerun) WhyChanged(t *task.Task) string {
 	if number != "" {
 		return number + " would be another number"
 	}
+	if r.State.Dir != "" && r.Input.Shard.ByPosition() {
+		return "a list has other shares"
+	}
 	for _, u := range r.uses {
 		if name := u.opt.name; r.State.Dir != "" && (name == "colsep" || name == "csv") && r.omits(name) {
 			return "without " + u.opt.typed() + " they belong to another command"

@@ -327,15 +327,16 @@ func parseMark(s string) (string, error) {
 	return input.ParseDelimiter(s)
 }
 
-// parseShard parses K/N.
+// parseShard parses K/N or hash:K/N.
 func parseShard(s string) (Shard, error) {
+	s, hash := strings.CutPrefix(s, "hash:")
 	k, n, _ := strings.Cut(s, "/")
 	of, err := parseWhole(n, 1, math.MaxInt32)
 	number, err2 := parseWhole(k, 1, max(1, of))
 	if err != nil || err2 != nil {
-		return Shard{}, errors.New("write K/N, such as 2/4 for the second of four shares; K is from 1 to N")
+		return Shard{}, errors.New("write K/N or hash:K/N, such as 2/4 for the second of four shares; K is from 1 to N")
 	}
-	return Shard{number, of}, nil
+	return Shard{number, of, hash}, nil
 }
 
 // isNumber reports whether s consists of digits.

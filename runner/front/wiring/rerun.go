@@ -114,7 +114,7 @@ func (s *source) describeRest(id uint64, at int64) string {
 	if name == "-" {
 		name = "standard input"
 	}
-	if number := again.NumberPlaceholder(o.Words()); len(paths) == 1 && z != "?" && number == "" && !(o.Pipe.On && in.Header) {
+	if number := again.NumberPlaceholder(o.Words()); len(paths) == 1 && z != "?" && number == "" && !(o.Pipe.On && in.Header) && !in.Shard.ByPosition() {
 		how = "give it again to: " + tool
 		if st, err := os.Stat(paths[0]); name == paths[0] && err == nil && st.Mode().IsRegular() && !strings.Contains(name, "/fd/") {
 			how = tool + " " + task.Quote(asPath(paths[0]))

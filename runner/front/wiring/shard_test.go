@@ -48,8 +48,8 @@ func recordsOf(list []*task.Task) (texts []string) {
 	return texts
 }
 
-// TestShares checks that the shares together have each record once, in input order, and each key in a single share,
-// and that removing records does not move others.
+// TestShares checks that the shares together have each record once, in input order, and each key in a single share.
+// By position, records without a key and a time are dealt in turn. By hash, removing records does not move others.
 func TestShares(t *testing.T) {
 	type row struct {
 		Options, Command, Lines []string
@@ -65,13 +65,15 @@ func TestShares(t *testing.T) {
 			words = slices.Concat([]string{"--times", joblogOf(t, some, took)}, words)
 		}
 		n := 1 + len(row.Lines)%8
-		shares := func(lines []string) (of map[string]int, got []string) {
+		shares := func(form string, lines []string) (of map[string]int, got []string, lists [][]string) {
 			of, keys := map[string]int{}, map[string]int{}
 			for k := 1; k <= n; k++ {
-				for i, tk := range tasksOf(t, input(lines), append([]string{"--shard", fmt.Sprintf("%d/%d", k, n)}, words...)...) {
+				list := tasksOf(t, input(lines), append([]string{"--shard", fmt.Sprintf(form, k, n)}, words...)...)
+				lists = append(lists, recordsOf(slices.DeleteFunc(slices.Clone(list), func(tk *task.Task) bool { return tk.Key != "" })))
+				for i, tk := range list {
 					require.EqualValues(t, i+1, tk.ID)
 					for _, r := range recordsOf([]*task.Task{tk}) {
-						require.True(t, of[r] == 0 || of[r] == k, "equal records stay together")
+						require.True(t, of[r] == 0 || of[r] == k || form == byPosition, "equal records stay together")
 						of[r], got = k, append(got, r)
 					}
 					if tk.Key != "" && len(tk.Records) == 1 {
@@ -80,18 +82,29 @@ func TestShares(t *testing.T) {
 					}
 				}
 			}
-			return of, got
+			return of, got, lists
 		}
-		of, got := shares(row.Lines)
+		_, got, lists := shares(byPosition, row.Lines)
+		require.ElementsMatch(t, recordsOf(all), got)
+		if row.Times == nil && !slices.Contains(words, "--key") {
+			dealt := make([][]string, n)
+			for i, r := range recordsOf(slices.DeleteFunc(slices.Clone(all), func(tk *task.Task) bool { return tk.Key != "" })) {
+				dealt[i%n] = append(dealt[i%n], r)
+			}
+			require.Equal(t, dealt, lists)
+		}
+		of, got, _ := shares("hash:"+byPosition, row.Lines)
 		require.ElementsMatch(t, recordsOf(all), got)
 		if len(row.Lines) > 1 {
-			fewer, _ := shares(slices.Delete(slices.Clone(row.Lines), 1, 2))
+			fewer, _, _ := shares("hash:"+byPosition, slices.Delete(slices.Clone(row.Lines), 1, 2))
 			for r, k := range fewer {
 				require.Equal(t, of[r], k, r)
 			}
 		}
 	})
 }
+
+const byPosition = "%d/%d" // --shard
 
 // joblogOf writes a joblog of tasks. took returns the duration of a task in milliseconds.
 func joblogOf(t *testing.T, list []*task.Task, took func(*task.Task) int) (path string) {

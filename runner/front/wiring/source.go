@@ -129,7 +129,7 @@ func (s *source) compile() error {
 		tc.Limits.Workers = s.jobs
 	}
 	if s.share != nil {
-		tc.Share = s.share.takes
+		tc.Share = s.share.begin
 	}
 	if err := s.compileTexts(&tc, texts); err != nil {
 		return err

@@ -50,7 +50,7 @@ func (t *times) notes(o *cli.Options) []string {
 	if t == nil || t.Len() == 0 || t.matched.Load() || kept || o.Silent() {
 		return nil
 	}
-	so := "a hash decides the shares"
+	so := "times do not decide the shares"
 	if o.Input.Shard.Of == 0 {
 		so = "no task is known to take longer than others"
 	}
@@ -90,7 +90,7 @@ func (s completingSource) Buffered() bool {
 	return ok && b.Buffered()
 }
 
-// share decides which records the run takes, for --shard. It is safe for concurrent use.
+// share decides which records the run takes, for --shard. It does not change.
 type share struct {
 	cli.Shard
 	keyed bool
@@ -120,18 +120,26 @@ func openShare(o *cli.Options, known *times) *share {
 	return s
 }
 
-// takes reports whether the run takes the record of a task.
-func (s *share) takes(t *task.Task) bool {
-	by := t.Key
-	if by == "" && !s.keyed {
-		if s.times != nil {
-			if key, _, ok := s.times.lookup(t); ok {
-				return s.mine[key]
+// begin returns a function that reports, for one record of the input after another, whether the run takes it.
+// It gets a task made of the record.
+func (s *share) begin() func(*task.Task) bool {
+	next := 0 // the share of the next record that is dealt by its position
+	return func(t *task.Task) bool {
+		by := t.Key
+		if by == "" && !s.keyed {
+			if s.times != nil {
+				if key, _, ok := s.times.lookup(t); ok {
+					return s.mine[key]
+				}
+			}
+			if !s.Hash {
+				next = next%s.Of + 1
+				return next == s.Number
+			}
+			if by = t.Object; by == "" && len(t.Records) > 0 {
+				by = strings.Join(t.Records[0], "\x00")
 			}
 		}
-		if by = t.Object; by == "" && len(t.Records) > 0 {
-			by = strings.Join(t.Records[0], "\x00")
-		}
+		return sched.Bucket(by, s.Of) == s.Number-1
 	}
-	return sched.Bucket(by, s.Of) == s.Number-1
 }

@@ -69,7 +69,10 @@ func (w *writer) config() {
 		e.Limits = Limits{Records: w.IntN(6), Chars: pick(w, 0, 30+w.IntN(80), 100+w.IntN(200)), ArgMax: pick(w, 100+w.IntN(300), 1<<20), Workers: w.IntN(5)}
 	}
 	if w.chance(30) {
-		e.share = func(tk *task.Task) bool { return len(fmt.Sprint(tk.Records))%3 > 0 }
+		e.share = func() func(*task.Task) bool {
+			n := 0
+			return func(tk *task.Task) bool { n++; return (n+len(fmt.Sprint(tk.Records)))%3 > 0 }
+		}
 	}
 	e.Say = map[string]string{"key": "k-{1}", "tag": "{#}:{%}"}
 }
@@ -235,9 +238,11 @@ func (w *writer) inputs() []row {
 	for _, next := range axes[1:] {
 		records = product(records, next, false)
 	}
-	return slices.DeleteFunc(records, func(r row) bool {
-		return e.share != nil && !e.share(&task.Task{Records: [][]string{r.cols}})
-	})
+	if e.share == nil {
+		return records
+	}
+	takes := e.share()
+	return slices.DeleteFunc(records, func(r row) bool { return !takes(&task.Task{Records: [][]string{r.cols}}) })
 }
 
 // words returns the words of the command for records. The task has the given number.

@@ -17,9 +17,10 @@ type TasksConfig struct {
 	Stdin    bool // the task reads its records, each with its separator
 	Texts
 
-	// Share reports whether to take a record; nil takes all. It gets a task made of that record
-	// alone, which has no number and waits for no other task. It is safe for concurrent use.
-	Share func(*task.Task) bool
+	// Share returns a function that reports, for one record after another, whether to take it; nil
+	// takes all. The function gets a task made of that record alone, which has no number and waits
+	// for no other task.
+	Share func() func(*task.Task) bool
 
 	Blocks *Blocks // if not nil, each task reads a block instead of records
 
@@ -52,14 +53,15 @@ type Tasks struct {
 
 	// state
 
-	rec         [1]Record   // the latest record
-	queue       []Record    // read, for the next batches
-	queuedBytes int         // size of the columns in queue
-	sharers     int         // with Limits.Workers, how many commands are to share queue; 0 until the input has ended
-	batchID     uint64      // number of the latest batch
-	batchSize   int         // number of its records
-	spare       []oneRecord // allocated, but not used yet
-	names       Names       // of the tasks, with cfg.Objects
+	takes       func(*task.Task) bool // nil takes all records; see TasksConfig.Share
+	rec         [1]Record             // the latest record
+	queue       []Record              // read, for the next batches
+	queuedBytes int                   // size of the columns in queue
+	sharers     int                   // with Limits.Workers, how many commands are to share queue; 0 until the input has ended
+	batchID     uint64                // number of the latest batch
+	batchSize   int                   // number of its records
+	spare       []oneRecord           // allocated, but not used yet
+	names       Names                 // of the tasks, with cfg.Objects
 	parser      termsParser
 	spellings   spellings
 
@@ -78,6 +80,9 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 	t := &Tasks{r: r, cfg: cfg, fields: all.Fields(), units: all.Caps(), placeholders: all, parser: termsParser{Terms: cfg.Terms}}
 	if cfg.Protocol != task.NoProtocol {
 		t.fillCommand(&t.worker, expand.Values{})
+	}
+	if cfg.Share != nil {
+		t.takes = cfg.Share()
 	}
 	return t
 }
@@ -153,11 +158,11 @@ func (t *Tasks) After(id uint64) (file int, line int64) {
 	return int(at >> placeLines), int64(at & (1<<placeLines - 1))
 }
 
-// read stores the next record that Share accepts in t.rec.
+// read stores the next record of this share in t.rec.
 func (t *Tasks) read() error {
 	for {
 		err := t.r.read(&t.rec[0])
-		if err != nil || t.cfg.Share == nil || t.cfg.Share(t.newTask(t.rec[:], 0)) {
+		if err != nil || t.takes == nil || t.takes(t.newTask(t.rec[:], 0)) {
 			return err
 		}
 	}
@@ -167,7 +172,7 @@ func (t *Tasks) read() error {
 // been read. It returns false if that is not known, as in a product or with a Share.
 // It must not be called while Next runs.
 func (t *Tasks) Buffered() bool {
-	return t.cfg.Share == nil && !t.cfg.Limits.batches() && t.r.single() && t.r.firstSource().buffered()
+	return t.takes == nil && !t.cfg.Limits.batches() && t.r.single() && t.r.firstSource().buffered()
 }
 
 // oneRecord is a task together with its slice of records.

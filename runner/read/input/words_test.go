@@ -31,7 +31,7 @@ type example struct {
 	Want      []string // expected result of show for each task
 	Known     int      // number of tasks for which Buffered is true if the input arrives at once
 
-	share func(*task.Task) bool
+	share func() func(*task.Task) bool
 }
 
 var said = strings.Fields("key tag cost stdin env dir timeout id after priority weight needs makes")
