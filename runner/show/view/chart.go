@@ -58,8 +58,10 @@ func outcomes(r *history.Report) (all []outcome) {
 // bars is a histogram.
 type bars struct {
 	Bins  []history.Bin
-	Most  int64  // tasks in the fullest bin
-	Marks []mark // labels of the axis
+	Most  int64   // tasks in the fullest bin
+	Width int     // in bins
+	End   float64 // of the last bin, in percent of the width
+	Marks []mark  // labels of the axis
 }
 
 // mark labels the axis at X percent of the width.
@@ -69,47 +71,79 @@ type mark struct {
 }
 
 func histogram(bins []history.Bin) (h bars) {
-	h.Bins = bins
+	h.Bins, h.Width = bins, max(len(bins), 12) // a single bin would look like a wall
+	h.End = 100 * float64(len(bins)) / float64(h.Width)
 	for i, b := range bins {
 		h.Most = max(h.Most, b.Tasks)
-		if i%((len(bins)+5)/6) == 0 {
-			h.Marks = append(h.Marks, mark{b.From, 100 * float64(i) / float64(len(bins))})
+		if i%((len(bins)+5)/6) == 0 && 8*i < 7*len(bins) { // the end has a label, too
+			h.Marks = append(h.Marks, mark{b.From, 100 * float64(i) / float64(h.Width)})
 		}
 	}
 	return h
 }
 
-// spark returns a sparkline of a figure over the runs that have tasks, with a dot at the last one.
-func spark(name string, runs []history.Figures, of func(history.Figures) float64) template.HTML {
-	points, last, most := "", "", 0.0
+// spark returns a sparkline of the mean over the runs that have tasks, with a dot at the last one, or "" if these
+// are fewer than leastSamples.
+func spark(runs []history.Figures) template.HTML {
+	points, last, ran, most := "", "", 0, 0.0
 	for i, f := range runs {
 		if f.Tasks > 0 {
-			last = fmt.Sprintf(" %d,%.4g", i, -of(f))
-			points, most = points+last, max(most, of(f))
+			last = fmt.Sprintf(" %d,%.4g", i, -f.Mean.Seconds())
+			points, ran, most = points+last, ran+1, max(most, f.Mean.Seconds())
 		}
 	}
-	if points == "" || most == 0 { // a red line of zeros would look like an alarm
+	if ran < leastSamples || most == 0 {
 		return ""
 	}
-	return template.HTML(fmt.Sprintf( //nolint:gosec // numbers, and names of our own
-		`<svg class="spark %[1]s" width="90" height="18" viewBox="0 -%.4[2]g %[3]d %.4[2]g" preserveAspectRatio="none" role="img" aria-label="%[1]s"><polyline points="%[4]s"/><polyline class="dot" points="%[5]s%[5]s"/></svg>`,
-		name, most, max(1, len(runs)-1), points, last))
+	return template.HTML(fmt.Sprintf( //nolint:gosec // numbers
+		`<svg class="spark" width="90" height="18" viewBox="0 -%.4[1]g %[2]d %.4[1]g" preserveAspectRatio="none" role="img" aria-label="mean"><polyline points="%[3]s"/><polyline class="dot" points="%[4]s%[4]s"/></svg>`,
+		most, len(runs)-1, points, last))
 }
 
-// sparks returns sparklines of the mean and the failures over the runs that have tasks, or "" if these are
-// fewer than leastSamples.
-func sparks(runs []history.Figures) (lines [2]template.HTML) {
-	ran := 0
-	for _, f := range runs {
-		ran += int(min(f.Tasks, 1))
+// runsChart is a chart with a bar for each run.
+type runsChart struct {
+	Name, Kind, Top string
+	Bars            []runBar
+}
+
+// runBar is a run in a chart. Height is in percent of the highest bar, and Text describes the run.
+type runBar struct {
+	Height float64
+	Text   string
+}
+
+// runsCharts returns the charts of a report over runs, without those that are 0 in all of them. It returns
+// none for fewer runs than leastSamples.
+func runsCharts(r *history.Report) (all []runsChart) {
+	if len(r.Runs) < leastSamples {
+		return nil
 	}
-	if ran < leastSamples {
-		return lines
+	took := func(n int64) string { return span(time.Duration(n)) }
+	for _, figure := range []struct {
+		name, kind string
+		text       func(int64) string
+		of         func(history.Figures) int64
+	}{
+		{"Median duration", "ok", took, func(f history.Figures) int64 { return int64(f.Median) }},
+		{"95 % within", "ok", took, func(f history.Figures) int64 { return int64(f.P95) }},
+		{"Failed tasks", "fail", count, func(f history.Figures) int64 { return f.Failed }},
+		{"Flaky tasks", "lost", count, func(f history.Figures) int64 { return f.Flaky }},
+	} {
+		most := int64(0)
+		for _, run := range r.Runs {
+			most = max(most, figure.of(run.Figures))
+		}
+		if most == 0 {
+			continue
+		}
+		c := runsChart{Name: figure.name, Kind: figure.kind, Top: figure.text(most)}
+		for _, run := range r.Runs {
+			n := figure.of(run.Figures)
+			c.Bars = append(c.Bars, runBar{100 * float64(n) / float64(most), task.Moment(run.Start) + ": " + figure.text(n)})
+		}
+		all = append(all, c)
 	}
-	return [2]template.HTML{
-		spark("mean", runs, func(f history.Figures) float64 { return f.Mean.Seconds() }),
-		spark("failures", runs, func(f history.Figures) float64 { return float64(f.Failed) }),
-	}
+	return all
 }
 
 // parallelism returns how many tasks ran at once on average: their total time divided by that of the runs.

@@ -55,15 +55,15 @@ type failure struct {
 	Open bool
 }
 
-// failures returns the failed tasks to list: on a live page the latest first, with the output of the
-// latest, otherwise in their order, with all outputs if there are only few.
+// failures returns the failed tasks to list: on a live page the latest first, otherwise in their order. The
+// output of the first is shown, and in a report those of all if there are only few.
 func failures(r *history.Report, live string) (all []failure) {
 	n := len(r.Failed.List)
 	for i := range r.Failed.List {
 		if live != "" {
 			all = append(all, failure{r.Failed.List[n-1-i], i == 0})
 		} else {
-			all = append(all, failure{r.Failed.List[i], n <= mostOpen})
+			all = append(all, failure{r.Failed.List[i], n <= mostOpen || i == 0})
 		}
 	}
 	return all

@@ -76,5 +76,16 @@ func (l Listed) Bar() []outcome {
 	})
 }
 
+// Waits returns how many tasks wait, including those of a known total that the run has not read yet.
+func (l Listed) Waits() int64 {
+	switch {
+	case !l.Over.IsZero():
+		return 0
+	case l.Total == nil:
+		return l.Waiting
+	}
+	return max(l.Waiting, *l.Total-l.Done-l.Dropped-l.Running)
+}
+
 // Title returns the name of the run or, if it has none, its process ID.
 func (l Listed) Title() string { return cmp.Or(l.Name, fmt.Sprint("run ", l.PID)) }

@@ -20,7 +20,7 @@ const live = url => {
 	D.names.forEach((name, n) => L.names.set(name, n));
 	D.lanes.forEach(([host, worker], n) => laneIDs(host, worker).push(n));
 	steer = tools;
-	[S.down, $("timeline").hidden] = [true, false];
+	S.down = true;
 	chooseRun(L.run);
 	buttons();
 	connect();
@@ -59,9 +59,9 @@ const listenTo = events => {
 		complain("");
 		say("The run is over. This page stays as it is.");
 		$("sure").close();
-		for (const b of $("live").querySelectorAll("button, input")) b.disabled = true;
 		running([]);
-		for (const id of ["waits", "by-key", "queue", "run-now"]) $(id).hidden = id !== "run-now" || $("log").hidden;
+		for (const tile of $("now").children) tile.hidden = ["Running", "Waiting", "Speed", "Left"].includes(tile.firstChild.textContent);
+		for (const id of ["control", "waits", "by-key", "queue", "run-now"]) $(id).hidden = id !== "run-now" || $("log").hidden;
 		refresh();
 		freshen();
 	});
@@ -181,6 +181,7 @@ const replaceParts = parts => {
 		}
 		for (const d of part.querySelectorAll("details[id]")) if (L.toggled.has(d.id)) d.open = $(d.id)?.open ?? d.open;
 		const whole = new Set([...old.querySelectorAll("table[data-all]")].map(t => t.parentElement.getAttribute("aria-labelledby")));
+		cut(part);
 		old.replaceWith(part);
 		for (const t of part.querySelectorAll("table.long")) {
 			shorten(t);
@@ -213,7 +214,11 @@ const refresh = () => {
 	if (following && T.from <= T.begin) showAll();
 	else if (following) show(T.from + T.end - end, T.to + T.end - end);
 	else draw();
-	if (L.changed) legend();
+	if (L.changed) {
+		for (const id of ["timeline", "s-tasks"]) $(id).hidden = !A.task.length;
+		legend();
+		share();
+	}
 	if (L.changed && !L.over) $("by-key").hidden &&= !A.key.some(key => key > 0);
 	if (L.changed && (A.task.length < 20_000 || ++L.ticks % 5 === 0) && !$("tasks").contains(document.activeElement)) search(S.query, true);
 	if (T.picked >= 0 && !A.outcome[T.picked] && !$("detail").contains(document.activeElement)) showDetail(T.picked);
@@ -231,11 +236,12 @@ const status = s => {
 	showWorkers(s.workers.length);
 	if (s.total > 0) Object.assign($("progress"), {max: s.total, value: ended});
 	else $("progress").removeAttribute("value");
-	const tiles = {Ended: count(ended) + (s.total ? " of " + count(s.total) : ""), Failed: count(s.failed), Running: count(s.running), Waiting: count(s.waiting),
+	const unread = s.total ? s.total - ended - s.running : 0;
+	const tiles = {Ended: count(ended) + (s.total ? " of " + count(s.total) : ""), Failed: count(s.failed), Running: count(s.running), Waiting: count(Math.max(s.waiting, unread)),
 		Speed: !s.rate ? "–" : s.rate >= 10 ? s.rate.toFixed(0) + "/s" : s.rate >= 0.1 ? s.rate.toFixed(1) + "/s" : (s.rate * 60).toFixed(1) + "/min",
 		...s.retried ? {Retried: count(s.retried)} : {}, Left: s.eta === null ? "–" : span(s.eta * 1000), Elapsed: span(s.elapsed * 1000)};
 	$("now").replaceChildren(...Object.entries(tiles).map(([name, value]) => el("div", {className: name === "Failed" && s.failed ? "fail" : ""}, el("dt", {textContent: name}), el("dd", {textContent: value}))));
-	const why = [...s.blocking && s.blocking.by !== "workers" ? [s.blocking] : [], ...s.waits].map(b => visible(b.text)).filter(text => text !== s.state);
+	const why = [...s.blocking && s.blocking.by !== "workers" ? [s.blocking] : [], ...s.waits.filter(b => b.by !== "workers")].map(b => visible(b.text)).filter(text => text !== s.state);
 	$("waits").replaceChildren(...[...new Set(why)].slice(0, 10).map(text => el("li", {textContent: text})));
 	running(s.tasks);
 	settle(s);
@@ -258,11 +264,17 @@ const running = tasks => {
 		row.cells[2].textContent = span(Math.floor(t.duration ?? 0) * 1000);
 		row.cells[3].textContent = where(bytes(t.host), t.worker);
 	});
+	$("running").closest(".wide").hidden = !tasks.length;
 	$("crowd").textContent = tasks.length > mostRunning ? `and ${count(tasks.length - mostRunning)} more` : tasks.length ? "" : "Nothing runs.";
+};
+// about describes a task in a line: its note, what tells it from the others, and its command.
+const about = t => {
+	const apart = bytes(t.tag ?? t.apart), [command, rest] = halves(bytes(t.command));
+	return [bytes(t.note) && `[${bytes(t.note)}]`, rest === undefined && apart !== String(t.task) && apart, rest === undefined ? command : "…" + rest].filter(Boolean).join("  ");
 };
 const runningRow = t => el("tr", {},
 	el("td", {className: "n", textContent: t.task}),
-	el("th", {scope: "row", className: "text"}, el("span", {textContent: [bytes(t.note) && `[${bytes(t.note)}]`, bytes(t.tag ?? t.apart), brief(bytes(t.command))].filter(Boolean).join("  ")})),
+	el("th", {scope: "row", className: "text"}, el("span", {textContent: about(t)})),
 	el("td", {className: "n"}), el("td", {className: "least"}),
 	el("td", {className: "n"}, el("span", {className: "tools"}, button("Output", () => log(t.task), {ariaLabel: "Output of task " + t.task}),
 		button("Cancel", () => cancel(t.task), {className: "danger", ariaLabel: "Cancel task " + t.task}))));

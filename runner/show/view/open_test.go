@@ -42,6 +42,11 @@ func TestBrowser(t *testing.T) {
 	dir := t.TempDir()
 	crewtest.WriteFile(t, dir+"/many.html", many(), 0o600)
 	crewtest.WriteFile(t, dir+"/made.html", page(t, made(600, 3), ""), 0o600)
+	alike := &history.Report{Runs: []history.Run{{Ended: true}}}
+	for i, name := range []string{"a", "b"} {
+		alike.Attempts.List = append(alike.Attempts.List, history.Attempt{Task: uint64(i), Lane: -1, Outcome: task.OK, Final: true, Command: "/usr/bin/gcc -O2 -c src/" + name + ".c"})
+	}
+	crewtest.WriteFile(t, dir+"/alike.html", page(t, alike, ""), 0o600)
 	crewtest.Stories(t, "testdata/browser.txt", func(t *testing.T, steps []string) {
 		b.t = t
 		for _, step := range steps {
@@ -58,7 +63,7 @@ func TestBrowser(t *testing.T) {
 func (l *live) step(t *testing.T, b *browser, dir, step string) {
 	at := func(after time.Duration) string { return time.Now().Add(after).Format(time.RFC3339Nano) }
 	op, text, _ := strings.Cut(strings.NewReplacer(
-		"MANY", "file://"+dir+"/many.html", "MADE", "file://"+dir+"/made.html", "LIVE", l.url, "RUNS", l.url+"../runs", "NOW", at(0), "SOON", at(time.Millisecond), "AGO", at(-time.Minute), "FIRST", l.first.Format(time.RFC3339Nano),
+		"MANY", "file://"+dir+"/many.html", "MADE", "file://"+dir+"/made.html", "ALIKE", "file://"+dir+"/alike.html", "LIVE", l.url, "RUNS", l.url+"../runs", "NOW", at(0), "SOON", at(time.Millisecond), "AGO", at(-time.Minute), "FIRST", l.first.Format(time.RFC3339Nano),
 		"CANARY", canary, "HOSTILE", strconv.Quote(hostile[1]), "CONTRAST", contrast, "ESC", "\x1b",
 	).Replace(step), " ")
 	code, want, _ := strings.Cut(text, " ==> ")

@@ -69,7 +69,9 @@ const placeOf = i => {
 	return !lane ? "" : where(...lane);
 };
 const day = (ms, from = 0, to = 19) => new Date(D.base + ms + D.zone * 60000).toISOString().replace("T", " ").slice(from, to);
-const clock = (ms, digits = 19) => Number.isFinite(ms) ? day(ms, 11, digits + 4) : "";
+const days = () => new Set([D.runs[0], D.runs.at(-1)].flatMap(r => [r?.start, r?.end]).filter(ms => Number.isFinite(ms) && D.base + ms > 0).map(ms => day(ms, 0, 10))).size;
+// clock formats a time, with its date if the page has several days.
+const clock = ms => Number.isFinite(ms) ? day(ms, days() > 1 ? 0 : 11, 23) : "";
 const neverRan = i => A.lane[i] < 0 && A.took[i] <= 0;
 
 // whyWaited says what kept an attempt from starting, or "" if that is unknown.
@@ -100,6 +102,30 @@ const describe = i => {
 	return facts;
 };
 
+// The beginning that all commands share, up to a word or a directory. The style sheet hides it in lists, so that they
+// show where commands differ.
+let shared = "";
+const share = () => {
+	const names = [...new Set(A.command)].map(n => D.names[n]);
+	if (shared && names.every(name => name.startsWith(shared))) return;
+	let all = names[0] ?? "";
+	for (const name of names) {
+		let n = 0;
+		while (n < all.length && all[n] === name[n]) n++;
+		all = all.slice(0, n);
+	}
+	all = all.replace(/[^\s/]*$/, "");
+	shared = names.length < 2 || all.length < 16 ? "" : all;
+	$("shared").hidden = !shared;
+	$("shared").lastElementChild.textContent = shared;
+	cut(document);
+};
+// cut marks the shared beginning of the commands in a part of the page.
+const cut = part => {
+	for (const e of part.querySelectorAll(".cut")) e.replaceChildren(...halves(e.textContent));
+};
+const halves = text => shared && text.startsWith(shared) ? [el("span", {className: "shared", textContent: shared}), text.slice(shared.length)] : [text];
+
 // shorten hides all but the first rows of a long table behind a button.
 const shorten = (table, most = 12) => {
 	const rows = [...table.tBodies[0].rows].slice(most);
@@ -116,7 +142,7 @@ const shorten = (table, most = 12) => {
 
 // failure returns the element of a failed task, like those that the server renders.
 const failure = f => el("details", {className: "failure", id: f.id},
-	el("summary", {}, el("b", {textContent: "Task " + f.task}), " ", el("span", {className: "tag " + f.kind, textContent: f.verdict}), " ", el("code", {textContent: f.command})),
+	el("summary", {}, el("b", {textContent: "Task " + f.task}), " ", el("span", {className: "tag " + f.kind, textContent: f.verdict}), " ", el("code", {className: "cut"}, ...halves(f.command))),
 	el("p", {className: "quiet", textContent: (f.about ?? []).join(" · ")}),
 	f.output ? el("pre", {tabIndex: 0, textContent: f.output}) : el("p", {className: "quiet", textContent: f.note}));
 let mostShown = document.body.dataset.live ? 4 : 10; // a live page also has to show what runs
@@ -125,7 +151,8 @@ const showFailures = () => {
 	const all = [...$("failed").children], left = all.length - mostShown;
 	all.forEach((f, i) => f.classList.toggle("later", i >= mostShown && !f.open));
 	$("failures").hidden = left <= 0;
-	$("failures").replaceChildren(button(`Show more of ${count(left)}`, () => {
+	for (const link of document.querySelectorAll('a[href="#h-failed"]')) link.parentElement.hidden = !all.length;
+	$("failures").replaceChildren(button(left > 50 ? `Show 50 of ${count(left)} more` : `Show ${left} more`, () => {
 		mostShown += 50;
 		showFailures();
 	}));

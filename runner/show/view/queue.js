@@ -70,10 +70,10 @@ const queuedRow = t => {
 	const hold = button("", () => ask({op: hold.textContent.toLowerCase(), tasks: [t.task]}));
 	return el("li", {},
 		el("span", {className: "n"}, el("span", {className: "spoken", textContent: "Task "}), String(t.task)),
-		el("code", {textContent: [bytes(t.note) && `[${bytes(t.note)}]`, bytes(t.tag ?? t.apart), brief(bytes(t.command))].filter(Boolean).join("  ")}),
+		el("code", {textContent: about(t)}),
 		el("span", {className: "why quiet"}),
 		el("span", {className: "tools"}, hold,
-			button("Start next", () => ask({op: "move", tasks: [t.task]}), {ariaLabel: `Start task ${t.task} next`}),
+			button("Start next", () => ask({op: "move", tasks: [t.task]}), {ariaLabel: `Start next: task ${t.task}`}),
 			button("Cancel", () => cancel(t.task), {className: "danger", ariaLabel: "Cancel task " + t.task})));
 };
 

@@ -81,17 +81,19 @@ const follow = () => {
 	if (asked.has("t")) openFailure(run, task);
 };
 
-const kinds = {ok: "ok", fail: "failed", slow: "timed out", lost: "lost", off: "not run, cancelled or skipped", run: "runs, or its end is unknown"};
 const legend = () => {
-	const there = new Set([...new Set(A.outcome)].map(o => D.kinds[o][1]));
-	$("legend").replaceChildren(...Object.keys(kinds).filter(k => there.has(k)).map(k => el("li", {}, el("i", {className: k}), kinds[k])),
+	const kinds = {ok: [], fail: [], slow: [], lost: [], off: [], run: []};
+	for (const o of [...new Set(A.outcome)].sort((a, b) => a - b)) kinds[D.kinds[o][1]].push(o ? D.kinds[o][0] : document.body.dataset.live ? "running" : "end unknown");
+	$("legend").replaceChildren(...Object.entries(kinds).filter(([, names]) => names.length).map(([k, names]) => el("li", {}, el("i", {className: k}), names.join(", "))),
 		...A.attempt.some(n => n > 1) ? [el("li", {textContent: "• a retry"})] : [],
 		...D.blocked.length ? [el("li", {}, el("i", {className: "wait"}), "nothing started although a worker was free")] : []);
 };
 
 const start = async () => {
 	await read();
-	for (const id of ["search", "timeline", "tasks"]) $(id).hidden = false;
+	$("search").hidden = $("tasks").hidden = !A.task.length && !document.body.dataset.live;
+	$("timeline").hidden = !A.task.length;
+	share();
 	showFailures();
 	document.addEventListener("toggle", e => e.target.matches(".failure") && showEnd(e.target), true);
 	for (const t of document.querySelectorAll("table.long")) shorten(t);
@@ -104,7 +106,6 @@ const start = async () => {
 	$("run").replaceChildren(...runs.map(r => el("option", {value: r, textContent: D.runs[r]?.name ?? ""})));
 	$("run").hidden = runs.length < 2;
 	legend();
-	if (A.task.length === 0 && !document.body.dataset.live) $("timeline").hidden = true;
 	chooseRun(runs.at(-1) ?? 0);
 	search("");
 	startPointers();
@@ -127,7 +128,7 @@ const listen = () => {
 			history.replaceState(null, "", S.query ? "#q=" + encodeURIComponent(S.query) : "#");
 		}, 120);
 	});
-	$("search").addEventListener("focus", () => $("hint").hidden = false);
+	for (const event of ["focus", "blur"]) $("search").addEventListener(event, () => $("hint").hidden = event === "blur");
 	$("search").addEventListener("keydown", e => {
 		if (e.key !== "Enter" || !S.rows.length) return;
 		look(S.rows[0]);

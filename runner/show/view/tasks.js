@@ -1,7 +1,7 @@
 // The search and the list of tasks.
 
 const S = {query: "", rows: [], by: "start", down: false, page: 0};
-const pageSize = 100;
+const pageSize = 25;
 const bad = i => ["fail", "slow", "lost"].includes(kindOf(i));
 
 // terms parses a query: words, "several words" and name:value, each negated by a leading -. It returns a
@@ -78,8 +78,8 @@ const sort = () => {
 const columns = [
 	["task", "Task", "n", i => button(A.task[i], () => look(i), {className: "link"}), () => true],
 	[null, "Outcome", "", i => el("span", {className: "tag " + kindOf(i), textContent: outcomeOf(i)}), () => true],
-	[null, "Command", "text", i => brief(D.names[A.command[i]]), () => true],
-	[null, "Key", "least", i => brief(D.names[A.key[i]]), i => A.key[i] > 0],
+	[null, "Command", "text", i => halves(D.names[A.command[i]]), () => true],
+	[null, "Key", "least key", i => brief(D.names[A.key[i]]), i => A.key[i] > 0],
 	[null, "Where", "least where", placeOf, i => placeOf(i) !== ""],
 	["start", "Start", "n least", i => neverRan(i) ? "–" : clock(A.start[i]), () => true],
 	["took", "Took", "n", i => A.took[i] >= 0 ? span(A.took[i]) : "–", () => true],
@@ -89,7 +89,7 @@ const columns = [
 const brief = (text = "") => text.length > 200 ? text.slice(0, 200) + "…" : text;
 const used = new Set(); // names of columns that are not empty
 const row = (i, shown) => el("tr", {}, ...shown.map(([, name, className, cell]) => name === "Command" ?
-	el("th", {scope: "row", className}, el("span", {}, cell(i))) : el("td", {className}, cell(i))));
+	el("th", {scope: "row", className}, el("span", {className: "cut"}, ...cell(i))) : el("td", {className}, cell(i))));
 const heading = ([by, name, className]) => {
 	const th = el("th", {scope: "col", className});
 	if (!by) {
@@ -108,14 +108,14 @@ const heading = ([by, name, className]) => {
 	return th;
 };
 const list = () => {
-	const begin = S.page * pageSize, rows = S.rows.slice(begin, begin + pageSize), box = $("tasks"), {scrollTop, scrollLeft} = box;
+	const begin = S.page * pageSize, rows = S.rows.slice(begin, begin + pageSize), box = $("tasks"), {scrollLeft} = box;
 	for (const [, name, , , has] of columns) if (!used.has(name) && S.rows.some(has)) used.add(name);
 	const shown = columns.filter(c => used.has(c[1]));
 	box.replaceChildren(el("table", {}, el("caption", {className: "spoken", textContent: "Tasks by " + S.by}),
 		el("thead", {}, el("tr", {}, ...shown.map(heading))), el("tbody", {}, ...rows.map(i => row(i, shown)))));
-	Object.assign(box, {scrollTop, scrollLeft});
-	$("count").textContent = rows.length ? `${count(begin + 1)} to ${count(begin + rows.length)} of ${count(S.rows.length)}` + (S.query ? " found" : "") : S.query ? "none found" : document.body.dataset.live ? "none yet" : "none";
+	box.scrollLeft = scrollLeft;
 	const pages = Math.max(1, Math.ceil(S.rows.length / pageSize));
+	$("count").textContent = (pages > 1 ? `${count(begin + 1)} to ${count(begin + rows.length)} of ${count(S.rows.length)}` : tasksOf(rows.length)) + (S.query ? " found" : "");
 	$("pages").hidden = pages === 1;
 	$("pages").replaceChildren(button("Previous", turn(-1), {disabled: S.page === 0}), el("span", {className: "quiet", textContent: `page ${count(S.page + 1)} of ${count(pages)}`}),
 		button("Next", turn(1), {disabled: S.page === pages - 1}));
@@ -123,7 +123,6 @@ const list = () => {
 const turn = by => () => {
 	S.page += by;
 	list();
-	$("tasks").scrollTop = 0;
 	$("pages").children[by < 0 ? 0 : 2].focus();
 };
 

@@ -18,7 +18,7 @@ var funcs = template.FuncMap{
 	"show": show, "brief": func(s any) string { return visible(fmt.Sprint(s), 200) }, "lines": lines, "span": span, "took": func(s task.Seconds) string { return span(time.Duration(s)) }, "count": count, "share": share, "size": task.Size, "moment": task.Moment, "zone": zone,
 	"groups": func(title, name string, g history.Groups) any { return groups{title, name, g} },
 	"kind":   kind, "outcomes": outcomes, "histogram": histogram, "leavesOut": isIncomplete, "unknown": unknownOutputs, "known": func(output []byte) bool { return output != nil }, "verdict": verdict,
-	"headline": headline, "isEmpty": func(c content) bool { return len(c.Attempts.List) == 0 && c.Total.Tasks == 0 && c.Live == "" }, "exitStatus": exitStatus, "failures": failures, "trends": trends, "overTime": overTime, "about": describe, "sparks": sparks, "runFigures": runFigures, "lastRuns": lastRuns, "place": place, "ran": ran,
+	"headline": headline, "hasDurations": func(c content) bool { return c.Total.Tasks > 1 || c.Live != "" }, "exitStatus": exitStatus, "failures": failures, "trends": trends, "overTime": overTime, "about": describe, "spark": spark, "runsCharts": runsCharts, "day": func(t time.Time) string { return t.Local().Format(time.DateOnly) }, "lastRuns": lastRuns, "place": place, "ran": ran,
 	"cpu": func(f history.Figures) string { return span(f.User + f.System) }, "hosts": hosts, "percent": percent, "work": parallelism,
 }
 
@@ -48,14 +48,17 @@ func lines(b []byte) string {
 	return strings.Join(all, "\n")
 }
 
-// span formats a duration with three digits, or in whole seconds from 100 s on. The script has the same
+// span formats a duration with three digits, or in whole seconds from a minute on. The script has the same
 // function.
 func span(d time.Duration) string {
 	unit := 100 * time.Microsecond
-	for unit < time.Second && d+unit/2 >= 1000*unit {
+	for unit < 100*time.Millisecond && d+unit/2 >= 1000*unit {
 		unit *= 10
 	}
-	return d.Round(unit).String()
+	if d = d.Round(unit); d >= time.Minute {
+		d = d.Round(time.Second)
+	}
+	return d.String()
 }
 
 // count formats a number with commas between thousands.

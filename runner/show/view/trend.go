@@ -117,11 +117,3 @@ func hosts(r *history.Report) int {
 	}
 	return len(seen)
 }
-
-// runFigures returns the figures of the runs.
-func runFigures(r *history.Report) (all []history.Figures) {
-	for _, run := range r.Runs {
-		all = append(all, run.Figures)
-	}
-	return all
-}

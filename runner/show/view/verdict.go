@@ -21,17 +21,22 @@ func headline(r *history.Report, live string) heading {
 	if len(r.Runs) > 1 {
 		in = fmt.Sprintf(" in %d runs", len(r.Runs))
 	}
-	switch {
-	case len(r.Runs) == 0:
+	if len(r.Runs) == 0 {
 		return heading{"", "Nothing to report"}
+	}
+	switch ended := r.Runs[len(r.Runs)-1].Ended; {
+	case failed > 0 && !ended:
+		return heading{"fail", fmt.Sprintf("Did not finish: %s ended%s, %s failed", tasks(done), in, count(failed))}
 	case failed > 0:
 		return heading{"fail", fmt.Sprintf("Failed: %s of %s%s", count(failed), tasks(done), in)}
-	case !r.Runs[len(r.Runs)-1].Ended:
+	case !ended:
 		return heading{"slow", fmt.Sprintf("Did not finish: %s ended%s", tasks(done), in)}
 	case dropped > 0:
 		return heading{"slow", fmt.Sprintf("Not finished: %s of %s cancelled or not run%s", count(dropped), tasks(done), in)}
 	case len(r.Runs) == 1 && r.Runs[0].Stopped != "":
 		return heading{"slow", fmt.Sprintf("Ended early: %s passed", tasks(done))}
+	case done == 0:
+		return heading{"", "Nothing ran: there were no tasks"}
 	}
 	return heading{"ok", fmt.Sprintf("Passed: %s%s", tasks(done), in)}
 }
