@@ -29,6 +29,7 @@ type Facts struct {
 	System   Seconds   `json:"system,omitzero"`
 	MaxRSS   int64     `json:"maxrss,omitzero"` // bytes
 	Leaked   bool      `json:"leaked,omitzero"`
+	Cut      int64     `json:"cut,omitzero"` // bytes of output that were kept, if the rest was dropped
 }
 
 // maxError is the most bytes of an error in Facts.
@@ -38,7 +39,7 @@ const maxError = 1000
 func (r *Result) Facts() Facts {
 	f := Facts{
 		Outcome: r.Outcome, Signal: r.Signal, Attempt: r.Attempt, Worker: r.Worker, Host: Bytes(r.Host), Units: r.Units, PID: r.PID,
-		Start: r.Start, Duration: Seconds(r.Duration()), User: Seconds(r.User), System: Seconds(r.System), MaxRSS: r.MaxRSS, Leaked: r.Leaked,
+		Start: r.Start, Duration: Seconds(r.Duration()), User: Seconds(r.User), System: Seconds(r.System), MaxRSS: r.MaxRSS, Leaked: r.Leaked, Cut: r.Cut,
 	}
 	if r.Task != nil {
 		f.Task, f.Key = r.Task.ID, Bytes(r.Task.Key)
@@ -57,7 +58,7 @@ func (f *Facts) Result(t *Task) *Result {
 	r := &Result{
 		Task: t, Outcome: f.Outcome, Signal: f.Signal, Attempt: f.Attempt, Worker: f.Worker, Host: string(f.Host), Units: f.Units, PID: f.PID,
 		Start: f.Start, End: f.Start.Add(time.Duration(f.Duration)), User: time.Duration(f.User), System: time.Duration(f.System),
-		MaxRSS: f.MaxRSS, Leaked: f.Leaked,
+		MaxRSS: f.MaxRSS, Leaked: f.Leaked, Cut: f.Cut,
 	}
 	if f.Exit != nil && f.Outcome.HasCode() {
 		r.Code = *f.Exit
@@ -114,6 +115,7 @@ func (f *Facts) Append(b []byte) []byte {
 	if f.Leaked {
 		b = AppendTrue(b, "leaked")
 	}
+	number("cut", f.Cut)
 	return b
 }
 

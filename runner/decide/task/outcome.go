@@ -27,10 +27,11 @@ const (
 	NoOutput // it succeeded, but a file that it should have made is missing or cannot be stored
 	Skipped  // it did not run, since its targets are up to date
 	Memory   // ended by crew because too little memory was left
+	TooMuch  // it wrote more than its Bound allows
 	Outcomes // number of outcomes, including the invalid zero
 )
 
-var outcomeNames = strings.Fields("unknown ok exit signal timeout start-failed cancelled not-run lost bad-answer no-output skipped memory")
+var outcomeNames = strings.Fields("unknown ok exit signal timeout start-failed cancelled not-run lost bad-answer no-output skipped memory too-much")
 
 // String returns the outcome's name as used in the man page and in JSON.
 func (o Outcome) String() string { return outcomeNames[o%Outcomes] }
@@ -52,7 +53,7 @@ func (o *Outcome) UnmarshalText(name []byte) error {
 // task had no chance to succeed.
 func (o Outcome) Failed() bool {
 	switch o {
-	case Exit, Signal, Timeout, StartFailed, Lost, BadAnswer, NoOutput, Memory:
+	case Exit, Signal, Timeout, StartFailed, Lost, BadAnswer, NoOutput, Memory, TooMuch:
 		return true
 	}
 	return false

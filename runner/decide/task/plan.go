@@ -1,5 +1,7 @@
 package task
 
+import "time"
+
 // Plan says how the output of tasks is captured, shown and stored. It is decided once, before a run
 // opens anything.
 type Plan struct {
@@ -9,6 +11,23 @@ type Plan struct {
 	FailedOnly bool // show only tasks that did not succeed; excludes Streams
 	Copy       bool // keep whole outputs for another sink, whatever Show says
 	Attempts   bool // also keep the outputs of failed attempts
+	Bound      Bound
+}
+
+// Bound limits the output of an attempt: its stdout and stderr together. Beyond it, the rest is dropped. The
+// zero Bound sets no limit.
+type Bound struct {
+	Bytes int64
+	Cut   bool          // do not end the attempt
+	Grace time.Duration // from asking an attempt to end to killing it
+}
+
+// BoundOf returns the bound on the output of t in a run with this plan.
+func (p Plan) BoundOf(t *Task) Bound {
+	if t.Origin != nil && t.Origin.Bound.Bytes > 0 {
+		return t.Origin.Bound
+	}
+	return p.Bound
 }
 
 // Show is how output and results are shown on stdout and stderr.

@@ -97,6 +97,7 @@ type Result struct {
 	// the run.
 	Interrupted bool
 
+	Cut     int64  // the output beyond this many bytes was dropped; 0 if none was
 	Leaked  bool   // a process that the task left behind still had its output open
 	Left    string // names of processes that the task left behind and crew killed, separated by commas
 	Daemons string // names of processes that have become daemons and keep running, as far as crew noticed them

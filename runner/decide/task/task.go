@@ -286,6 +286,7 @@ type Origin struct {
 	Host   string  // {host} and CREW_HOST
 	Units  []Units // as {gpu} and CREW_GPU; includes units that the attempt holds where it runs
 	Once   bool    // it must not begin again, since it makes files under temporary names
+	Bound  Bound   // on its output; zero for the run's
 }
 
 // origin returns the Origin of an attempt, given the facts o about the attempt here; t.Origin takes

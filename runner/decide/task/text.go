@@ -314,11 +314,11 @@ func (r *Result) Verdict() string {
 		return "made no output" + after + r.reason(": ")
 	case Skipped:
 		return "skipped (up to date)"
-	case Timeout:
+	case Timeout, TooMuch:
 		if r.Err != nil {
 			return r.reason("") + ", ended" + after
 		}
-		return "timed out" + after
+		return map[Outcome]string{Timeout: "timed out", TooMuch: "wrote too much"}[r.Outcome] + after
 	case StartFailed:
 		did := "not started"
 		if r.PID != 0 {

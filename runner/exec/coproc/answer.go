@@ -86,8 +86,11 @@ func (w *worker) makeRoom() {
 		w.from = 0
 	case w.to < len(w.buf):
 	case w.protocol != task.JSONProtocol:
-		w.keepPartial(w.buf)
+		w.keepPartial(w.takeRoom(w.buf))
 		w.to = 0
+		if w.begun() > 0 && w.attempts[0].output != nil {
+			w.checkRoom(w.attempts[0])
+		}
 	case len(w.buf) < maxJSON:
 		w.buf = append(w.buf, make([]byte, len(w.buf))...)
 	default:
@@ -126,6 +129,7 @@ func (w *worker) takeAnswer(p []byte) {
 	if w.begun() == 1 {
 		w.flushStderr()
 	}
+	p = w.takeRoom(p)
 	long := w.partial.Kept
 	if w.Plan.Show == task.ShowLines {
 		to := w.openOutput(f).out.To
@@ -138,7 +142,7 @@ func (w *worker) takeAnswer(p []byte) {
 	if w.Plan.Keeps() && !small {
 		w.keepPartial(p)
 		s := w.openOutput(f)
-		w.partial.To = s.out.To
+		w.partial.To, w.partial.Room = s.out.To, s.out.Room
 		s.out, w.partial = w.partial, spool.Stream{}
 	}
 	w.dropPartial()

@@ -63,7 +63,7 @@ func (w *worker) endWithReply(at int, o *reply) {
 	if len(o.Stdout) > 0 {
 		_ = w.openOutput(f).out.Write([]byte(o.Stdout)) // the result will have the error
 	}
-	if w.recordAnswered(at, true); *o.Exit != 0 {
+	if w.recordAnswered(at, true); *o.Exit != 0 && f.Outcome == task.OK {
 		f.Outcome, f.Code = task.Exit, *o.Exit
 	}
 }

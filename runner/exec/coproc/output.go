@@ -35,6 +35,8 @@ type output struct {
 func (l *loop) openOutput(f *openAttempt) *output {
 	if f.output == nil {
 		f.output = &output{id: f.Task.ID, number: f.Attempt}
+		f.output.out.Room = spool.NewRoom(l.Plan.BoundOf(f.Task))
+		f.output.err.Room = f.output.out.Room
 		if l.Plan.Keeps() {
 			f.output.out.Kept, f.output.err.Kept = l.Store.Buffer(), l.Store.Buffer()
 		}
@@ -186,8 +188,25 @@ func (w *worker) giveStderr(p []byte) {
 	if whole > 0 {
 		w.flushStderr()
 		w.addStderr(w.attempts[0], p[:whole])
+		w.checkRoom(w.attempts[0])
 	}
 	w.pendingStderr = append(w.pendingStderr, p[whole:]...)
+}
+
+// checkRoom ends the worker if it has written more for a record than it may.
+func (w *worker) checkRoom(f *openAttempt) {
+	if f.Outcome == 0 && f.output.out.Room.Ends() {
+		f.Outcome = task.TooMuch
+		w.endWorker(false)
+	}
+}
+
+// takeRoom returns the part of an answer to the oldest record that is not beyond the bound on its output.
+func (w *worker) takeRoom(p []byte) []byte {
+	if w.begun() == 0 || w.Plan.BoundOf(w.attempts[0].Task) == (task.Bound{}) {
+		return p
+	}
+	return w.openOutput(w.attempts[0]).out.Room.Take(p)
 }
 
 // flushStderr adds pendingStderr to the oldest record.

@@ -222,6 +222,9 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	stop()
 	l.live.Add(-1)
+	if p.killer != nil {
+		p.killer.Stop()
+	}
 	p.handOver(r)
 	if p.killedEarly && r.Outcome == task.Signal { // not by crew: the program has not run
 		r.Close()

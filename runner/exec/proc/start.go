@@ -114,6 +114,8 @@ func (l *Local) startOnce(ctx context.Context, a task.Attempt, argv []string) (*
 	if l.Plan.Show == task.ShowLines {
 		p.out.To, p.err.To = l.Open(a)
 	}
+	p.out.Room = spool.NewRoom(l.Plan.BoundOf(a.Task))
+	p.err.Room = p.out.Room
 	return p, nil
 }
 

@@ -2,8 +2,10 @@ package spool
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"crew/runner/decide/task"
 )
@@ -15,13 +17,55 @@ const tailSize = 4 << 10
 type Stream struct {
 	Kept *Buffer        // the whole output; nil to keep only the end
 	To   io.WriteCloser // receives a copy of the output; may be nil
+	Room *Room          // what the attempt may still write; nil for no limit
 
 	tail  []byte
 	fault error // the first error of Kept
 }
 
-// Write stores p and passes it to To. It returns the first error of Kept, and then stores nothing more.
+// Room is the rest of a task.Bound, which the streams of an attempt share.
+type Room struct {
+	task.Bound
+	used int64 // more than Bytes once something was dropped
+}
+
+// NewRoom returns the whole room that a bound allows, or nil if it sets no limit.
+func NewRoom(b task.Bound) *Room {
+	if b.Bytes == 0 {
+		return nil
+	}
+	return &Room{Bound: b}
+}
+
+// Take returns as much of p as there is room for, and takes that room. r may be nil.
+func (r *Room) Take(p []byte) []byte {
+	if r == nil {
+		return p
+	}
+	left := max(0, r.Bytes-r.used)
+	r.used += int64(len(p))
+	return p[:min(left, int64(len(p)))]
+}
+
+// Ends reports whether the attempt must end because it wrote more than there was room for. r may be nil.
+func (r *Room) Ends() bool { return r != nil && r.used > r.Bytes && !r.Cut }
+
+// settle records in a result that output was dropped. Unless crew has ended the attempt for another reason,
+// it has failed if Ends.
+func (r *Room) settle(to *task.Result) {
+	switch {
+	case r == nil || r.used <= r.Bytes:
+	case r.Cut:
+		to.Cut = r.Bytes
+	case slices.Contains([]task.Outcome{task.OK, task.Exit, task.Signal, task.TooMuch}, to.Outcome):
+		to.Outcome, to.Err = task.TooMuch, errors.New("wrote more than "+task.Size(r.Bytes))
+	}
+}
+
+// Write stores p and passes it to To, as far as there is Room. It returns the first error of Kept, and then
+// stores nothing more.
 func (s *Stream) Write(p []byte) error {
+	p = s.Room.Take(p)
 	if s.To != nil {
 		_, _ = s.To.Write(p) // the sink itself reports an error to the run
 	}
@@ -48,6 +92,7 @@ func AppendTail(last, p []byte) []byte {
 // HandOver moves the contents of stdout and stderr, and the first fault of stderr or else of stdout, to a
 // result. The result's tail is that of stderr, or of stdout if that is blank.
 func HandOver(r *task.Result, stdout, stderr *Stream) {
+	stdout.Room.settle(r)
 	r.Stdout, r.Stderr = stdout.output(), stderr.output()
 	for _, s := range [...]*Stream{stderr, stdout} {
 		if len(bytes.TrimSpace(r.Tail)) == 0 && len(s.tail) > 0 {

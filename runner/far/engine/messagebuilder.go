@@ -66,7 +66,7 @@ func (b *messageBuilder) message(id ID, a task.Attempt) (*Attempt, error) {
 	m := &Attempt{
 		ID: id, Identity: resultIdentity(t), Slot: a.Slot.ID, Key: t.Key, Units: a.Units, Needs: workerNeeds(a),
 		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Protocol: t.Protocol, Live: b.live,
-		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter),
+		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter), Bound: c.Bound,
 	}
 	if m.Makes = t.Makes.Files(true); t.Makes != nil {
 		m.Temp = t.Makes.Temp

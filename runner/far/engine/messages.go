@@ -13,7 +13,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the hub exchange. Different
 // versions refuse each other.
-const Version = 15
+const Version = 16
 
 // maxMessage limits the length of a message in bytes. The receiver fetches longer data.
 const maxMessage = outbox.Piece
@@ -68,6 +68,7 @@ type Attempt struct {
 	Live      bool          // send output while the attempt runs
 	Timeout   time.Duration
 	KillAfter time.Duration
+	Bound     task.Bound
 	travel.Trip
 
 	Lasting bool      // the signature covers all attempts of the task, on any worker

@@ -46,7 +46,7 @@ func stays[T any](t *testing.T, msg []byte, read func([]byte) (*T, error), write
 func known() task.Facts {
 	return task.Facts{
 		Task: 1, Key: "k", Command: "c", Outcome: task.Exit, Exit: status(3), Signal: 4, Error: "no", Attempt: 5, Worker: 6, Host: "h", Units: task.Holding{{Name: "u", Held: []string{"v"}}}, PID: 7,
-		Start: time.Unix(8, 9).UTC(), Duration: 10, User: 11, System: 12, MaxRSS: 13, Leaked: true,
+		Start: time.Unix(8, 9).UTC(), Duration: 10, User: 11, System: 12, MaxRSS: 13, Leaked: true, Cut: 14,
 	}
 }
 
@@ -57,8 +57,8 @@ func TestFactsOnTheWire(t *testing.T) {
 		require.False(t, v.Field(i).IsZero(), "known lacks one")
 	}
 	msg := (&Final{Facts: f}).Encode()
-	require.Equal(t, 15, Version)
-	require.Contains(t, hex.EncodeToString(msg), "01616b6163020304626e6f0506616881a2644e616d6561756448656c6481617607781e313937302d30312d30315430303a30303a30382e3030303030303030395a0a0b0c0df5")
+	require.Equal(t, 16, Version)
+	require.Contains(t, hex.EncodeToString(msg), "01616b6163020304626e6f0506616881a2644e616d6561756448656c6481617607781e313937302d30312d30315430303a30303a30382e3030303030303030395a0a0b0c0df50e")
 	got, err := DecodeFinal(msg)
 	require.NoError(t, err)
 	require.Equal(t, f, got.Facts)

@@ -183,7 +183,7 @@ func (w *worker) taskOf(a *Attempt) *task.Task {
 		task.Task
 		task.Origin
 	})
-	s.Origin = task.Origin{Task: a.Task, Number: a.Number, Slot: a.Slot, Host: w.host, Units: a.Units, Once: len(a.Makes) > 0}
+	s.Origin = task.Origin{Task: a.Task, Number: a.Number, Slot: a.Slot, Host: w.host, Units: a.Units, Once: len(a.Makes) > 0, Bound: a.Bound}
 	s.Task = task.Task{
 		Key: a.Key, Dir: a.Dir, Env: a.Env, Cost: 1, Timeout: a.Timeout, KillAfter: a.KillAfter, Origin: &s.Origin,
 		Records: a.Records, Object: a.Object, Argv: a.Argv, Exec: a.Exec, Shell: a.Shell,

@@ -108,7 +108,7 @@ func (p *publisher) run(ctx context.Context, h *heldAttempt, a task.Attempt) *ta
 	}
 	r := p.Executor.Run(ctx, a)
 	switch r.Outcome {
-	case task.OK, task.Exit, task.Signal, task.Timeout:
+	case task.OK, task.Exit, task.Signal, task.Timeout, task.TooMuch:
 		back, err := files.Collect(trip, r.Outcome == task.OK)
 		h.returned = back
 		if _, here := errors.AsType[*fs.PathError](err); here {

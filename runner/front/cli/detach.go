@@ -6,7 +6,7 @@ import "time"
 // templates, so it only matters that the options are given.
 const (
 	detachOptions   = "sched topics per-key cap rate key-rate buffer delay jitter order halt fail-fast deadline flaky-fail input " + retryOptions
-	retryOptions    = "retries retry-delay retry-max-delay retry-on timeout idle-timeout kill-after"
+	retryOptions    = "retries retry-delay retry-max-delay retry-on timeout idle-timeout output-max kill-after"
 	templateOptions = "key cost priority weight needs"
 )
 

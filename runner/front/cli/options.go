@@ -175,17 +175,18 @@ type Failure struct {
 	Retry     core.Retry
 	Limit     core.Limit
 	Halt      core.Halt
-	_         struct{} `row:"--retries N | runs | retry a failed task up to N times | 0.." to:"Failure.Retry.Max"`
-	_         struct{} `row:"--retry-delay DUR | runs | wait before the first retry (1s); then it doubles" to:"Failure.Retry.Delay"`
-	_         struct{} `row:"--retry-max-delay DUR | runs | longest wait before a retry (1m)" to:"Failure.Retry.MaxDelay"`
-	RetryOn   RetryOn  `row:"--retry-on LIST | runs | exit:N, signal, timeout, start, output, memory, any" by:"retry-on"`
-	_         struct{} `row:"--timeout DUR | runs | kill an attempt after DUR" to:"Failure.Limit.Timeout"`
-	_         struct{} `row:"--idle-timeout DUR | runs | kill an attempt that prints nothing for DUR" to:"Failure.Limit.Idle"`
-	_         struct{} `row:"--kill-after DUR | all | time between SIGTERM and SIGKILL (5s)" to:"Failure.Limit.KillAfter"`
-	FlakyFail bool     `row:"--flaky-fail | runs | exit with 123 also if a task passed only on retry"`
-	_         struct{} `row:"--halt WHEN | runs | stop early: now,fail=1 soon,done=10% pause,fail=3" to:"Failure.Halt" by:"halt"`
-	_         struct{} `row:"--fail-fast | runs | stop at the first failure; exit with its status | now,fail=1" to:"Failure.Halt" by:"halt"`
-	_         struct{} `row:"--deadline WHEN | runs | end the run after 90m, for example, or at 06:00" to:"Failure.Limit" by:"deadline"`
+	_         struct{}   `row:"--retries N | runs | retry a failed task up to N times | 0.." to:"Failure.Retry.Max"`
+	_         struct{}   `row:"--retry-delay DUR | runs | wait before the first retry (1s); then it doubles" to:"Failure.Retry.Delay"`
+	_         struct{}   `row:"--retry-max-delay DUR | runs | longest wait before a retry (1m)" to:"Failure.Retry.MaxDelay"`
+	RetryOn   RetryOn    `row:"--retry-on LIST | runs | exit:N, signal, timeout, start, too-much, ..., any" by:"retry-on"`
+	_         struct{}   `row:"--timeout DUR | runs | kill an attempt after DUR" to:"Failure.Limit.Timeout"`
+	_         struct{}   `row:"--idle-timeout DUR | runs | kill an attempt that prints nothing for DUR" to:"Failure.Limit.Idle"`
+	Bound     task.Bound `row:"--output-max SIZE | runs | kill an attempt that prints more; cut:SIZE cuts it" by:"bound"`
+	_         struct{}   `row:"--kill-after DUR | all | time between SIGTERM and SIGKILL (5s)" to:"Failure.Limit.KillAfter"`
+	FlakyFail bool       `row:"--flaky-fail | runs | exit with 123 also if a task passed only on retry"`
+	_         struct{}   `row:"--halt WHEN | runs | stop early: now,fail=1 soon,done=10% pause,fail=3" to:"Failure.Halt" by:"halt"`
+	_         struct{}   `row:"--fail-fast | runs | stop at the first failure; exit with its status | now,fail=1" to:"Failure.Halt" by:"halt"`
+	_         struct{}   `row:"--deadline WHEN | runs | end the run after 90m, for example, or at 06:00" to:"Failure.Limit" by:"deadline"`
 }
 
 // Output configures where results go. FailedOnly also silences crew itself if all tasks succeed.

@@ -28,7 +28,7 @@ var parsers = map[string]any{
 	"topics": sched.ParseTopics, "cap": addCap, "offers": addOffers, "rate": parseRate, "load": parseLoad, "memfree": parseMemFree,
 	"ready": parseReady, "retry-on": parseRetryOn, "halt": parseHalt, "deadline": parseDeadline, "progress": parseProgress,
 	"queue": parseQueue, "variable": parseVariable, "labels": parseLabels, "name": parseName, "host": parseHost, "output": parseOutput,
-	"in": parseIn, "at": parseAt, "limit": parseLimit, "task": parseTask,
+	"in": parseIn, "at": parseAt, "limit": parseLimit, "task": parseTask, "bound": parseBound,
 	"version":    func(string) (string, error) { return versionText(), nil },
 	"completion": func(shell string) (string, error) { return completionScripts[shell], nil },
 }
@@ -50,6 +50,16 @@ func parseOutput(s string) (int64, error) {
 		err = errors.New("one message would fill it: write 1M or more")
 	}
 	return n, err
+}
+
+// parseBound parses a bound on the output of an attempt: SIZE or cut:SIZE.
+func parseBound(s string) (b task.Bound, err error) {
+	size, cut := strings.CutPrefix(s, "cut:")
+	b.Cut = cut
+	if b.Bytes, err = task.ParseSize(size); err != nil {
+		err = errors.New("write a number of bytes such as 512M or 4G, or cut:1M to keep the first MiB")
+	}
+	return b, err
 }
 
 // parseWhole parses a decimal number from least to most, without a plus sign.
@@ -221,13 +231,13 @@ func (on RetryOn) Names(o task.Outcome) bool {
 // retryOutcomes maps the words of --retry-on to outcomes.
 var retryOutcomes = map[string]task.Outcome{
 	"any": 0, "exit": task.Exit, "signal": task.Signal, "timeout": task.Timeout, "start": task.StartFailed,
-	"answer": task.BadAnswer, "output": task.NoOutput, "memory": task.Memory,
+	"answer": task.BadAnswer, "output": task.NoOutput, "memory": task.Memory, "too-much": task.TooMuch,
 }
 
 const anyStatus = 255 // the largest exit status
 
 // parseRetryOn parses a list of exit, exit:N, exit:N-M, signal, timeout, start,
-// answer, output, memory and any, separated by commas.
+// answer, output, memory, too-much and any, separated by commas.
 func parseRetryOn(s string) (list RetryOn, err error) {
 	for item := range strings.SplitSeq(s, ",") {
 		name, span, spans := strings.Cut(item, ":")
@@ -244,7 +254,7 @@ func parseRetryOn(s string) (list RetryOn, err error) {
 			known = known && outcome == task.Exit && cmp.Or(err, err2) == nil
 		}
 		if !known {
-			return nil, errors.New("write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, output, memory, any; N is from 1 to 255")
+			return nil, errors.New("write a list of exit, exit:N, exit:N-M, signal, timeout, start, answer, output, memory, too-much, any; N is from 1 to 255")
 		}
 		list = append(list, x)
 	}

@@ -91,6 +91,7 @@ type Load struct {
 	Env     []string
 	PTY     bool // with Hosts: tasks write to pseudo-terminals
 	Limit   core.Limit
+	Bound   task.Bound
 	Files   Files `json:"-"`
 	Sign    string
 	Needs   bool // tasks may need resources that workers offer
@@ -308,7 +309,7 @@ func (w *wiring) load() Load {
 	}
 	return Load{
 		Command: w.source.commandTemplate(), Life: o.Coproc.Life, Window: o.Coproc.Window, Workdir: o.Pool.Workdir, Env: withoutUnits(env, o.AllCaps()), PTY: o.Pool.PTY,
-		Limit: core.Limit{Timeout: o.Failure.Limit.Timeout, KillAfter: o.Failure.Limit.KillAfter},
+		Limit: core.Limit{Timeout: o.Failure.Limit.Timeout, KillAfter: o.Failure.Limit.KillAfter}, Bound: w.plan.Bound,
 		Files: Files{
 			Base: e.BaseFiles, Transfer: pathsFunc(w.source.transfer), Return: pathsFunc(w.source.returns), Makes: o.Makes.Any(), Stdout: o.Makes.Stdout != "", Cleanup: e.Cleanup,
 		},

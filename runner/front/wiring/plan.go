@@ -81,6 +81,8 @@ func (p *plan) planOutput(o *cli.Options, getenv func(string) string, person boo
 		Copy:     out.Results != "" || (o.Do == cli.DoServe || out.JUnit != "") && out.Mode != "raw", // crew ctl shows them
 		Attempts: out.JUnit != "",
 	}
+	p.Bound = o.Failure.Bound
+	p.Bound.Grace = o.Failure.Limit.KillAfter
 	switch mode := out.Mode; {
 	case mode == "none" && out.JSON:
 		p.Show = task.ShowFacts

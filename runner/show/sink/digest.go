@@ -64,6 +64,7 @@ type Digest struct {
 	leaks         leftovers // processes that held a task's output open
 	killed        leftovers // processes that were killed when their task ended
 	daemons       leftovers // processes that became daemons and were left alone
+	cut           leftovers // tasks that lost output
 	cause         string    // why the run drains; see task.Event.Text
 	moreInput     bool      // the input was not read to its end and may have more tasks
 	failedCommand string    // the failed command as the first line shows it
@@ -148,6 +149,7 @@ func (d *Digest) finished(e *task.Event) {
 		d.killed.add(t.ID, a.Left != "", a.Left)
 		d.leaks.add(t.ID, a.Leaked && a.Left == "", "")
 		d.daemons.add(t.ID, a.Daemons != "", a.Daemons)
+		d.cut.add(t.ID, a.Cut > 0, task.Size(a.Cut))
 	}
 }
 
@@ -257,6 +259,7 @@ func (d *Digest) report(s task.Stats) string {
 	text += d.leaks.text("left processes that kept the output open%s")
 	text += d.killed.text("left processes behind, which were killed%s: use setsid for processes that should stay")
 	text += d.daemons.text("left daemons running%s")
+	text += d.cut.text("lost output beyond --output-max%s")
 	return text + d.hostLines(&s) + d.nextSteps(&s, short && left)
 }
 

@@ -233,7 +233,7 @@ func appendRow(b []byte, e *task.Event, mark string) []byte {
 	}
 	code := r.Code
 	switch r.Outcome {
-	case task.Timeout, task.Cancelled, task.Lost, task.BadAnswer, task.NoOutput, task.Memory:
+	case task.Timeout, task.Cancelled, task.Lost, task.BadAnswer, task.NoOutput, task.Memory, task.TooMuch:
 		code = -1
 	}
 	runtime := seconds(r.Duration().Milliseconds())
