@@ -113,7 +113,7 @@ type Attempt struct {
 	Start        int64  // since 1970
 	Took         int64  // negative if it still runs or its end is unknown
 	Waited       int64  // from when the task was read, or the previous attempt ended, to Start; -1 if unknown
-	Key, Command string // cut to 120 bytes
+	Key, Command string // cut to 240 bytes
 	Run          int32  // index in Report.Runs
 	Number       int32
 	Lane         int32        // index in Attempts.Lanes; -1 if it never ran

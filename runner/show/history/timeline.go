@@ -8,7 +8,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-const labelSize = 120 // bytes of a command or key in the timeline
+const labelSize = 240 // bytes of a command or key in the timeline
 
 // attemptOf returns the attempt that a line is about.
 func attemptOf(run int, l *Line) Attempt {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"crew/runner/decide/task"
 	"crew/runner/steer/control"
 )
 
@@ -45,11 +46,11 @@ func (l Listed) Ran() string {
 	case l.Since.IsZero():
 		return ""
 	case !l.Over.IsZero():
-		return span(l.Over.Sub(l.Since).Round(time.Second))
+		return task.Brief(l.Over.Sub(l.Since))
 	case l.Status != nil:
-		return span(time.Duration(l.Status.Elapsed).Round(time.Second))
+		return task.Brief(time.Duration(l.Status.Elapsed))
 	}
-	return span(time.Since(l.Since).Round(time.Second))
+	return task.Brief(time.Since(l.Since))
 }
 
 // Until says when the run ended or is expected to end, or "" if that is unknown.
@@ -59,7 +60,7 @@ func (l Listed) Until() string {
 		return "until " + l.Over.Local().Format(time.TimeOnly)
 	case l.Status != nil && l.Status.ETA != nil:
 		left := time.Duration(*l.Status.ETA).Round(time.Second)
-		return fmt.Sprintf("about %s left, until %s", span(left), l.Status.At.Add(left).Local().Format("15:04"))
+		return fmt.Sprintf("about %s left, until %s", task.Brief(left), l.Status.At.Add(left).Local().Format("15:04"))
 	}
 	return ""
 }

@@ -78,7 +78,7 @@ const neverRan = i => A.lane[i] < 0 && A.took[i] <= 0;
 const whyWaited = i => {
 	if (A.waited[i] <= 0) return "";
 	const from = A.start[i] - A.waited[i], to = A.start[i];
-	let why = A.attempt[i] > 1 ? "after the attempt before" : "", most = 0;
+	let why = A.attempt[i] > 1 ? "after the previous attempt" : "", most = 0;
 	for (const [run, begin, end, text] of D.blocked) {
 		const both = run === A.run[i] ? Math.min(end, to) - Math.max(begin, from) : 0;
 		if (both > most) [most, why] = [both, text];
@@ -140,11 +140,6 @@ const shorten = (table, most = 12) => {
 	table.parentElement.after(all);
 };
 
-// failure returns the element of a failed task, like those that the server renders.
-const failure = f => el("details", {className: "failure", id: f.id},
-	el("summary", {}, el("b", {textContent: "Task " + f.task}), " ", el("span", {className: "tag " + f.kind, textContent: f.verdict}), " ", el("code", {className: "cut"}, ...halves(f.command))),
-	el("p", {className: "quiet", textContent: (f.about ?? []).join(" · ")}),
-	f.output ? el("pre", {tabIndex: 0, textContent: f.output}) : el("p", {className: "quiet", textContent: f.note}));
 let mostShown = document.body.dataset.live ? 4 : 10; // a live page also has to show what runs
 const showFailures = () => {
 	if (!$("failed")) return;

@@ -146,7 +146,7 @@ const paintAxis = (w, h) => {
 		pen.lineTo(x, h);
 		pen.stroke();
 		pen.fillStyle = T.ink.quiet;
-		const text = t === 0 ? "0" : t < 0 ? "" : span(t);
+		const text = t === 0 ? "0" : t < 0 ? "" : span(t).replace(/(\D)0s$/, "$1").replace(/(\D)0m$/, "$1");
 		if (x + pen.measureText(text).width < w) pen.fillText(text, x + 3, axis / 2 - 2);
 	}
 };
