@@ -239,7 +239,7 @@ const status = s => {
 	const unread = s.total ? s.total - ended - s.running : 0;
 	const tiles = {Ended: count(ended) + (s.total ? " of " + count(s.total) : ""), Failed: count(s.failed), Running: count(s.running), Waiting: count(Math.max(s.waiting, unread)),
 		Speed: !s.rate ? "–" : s.rate >= 10 ? s.rate.toFixed(0) + "/s" : s.rate >= 0.1 ? s.rate.toFixed(1) + "/s" : (s.rate * 60).toFixed(1) + "/min",
-		...s.retried ? {Retried: count(s.retried)} : {}, Left: s.eta === null ? "–" : span(Math.ceil(s.eta) * 1000).replace(/(h.*m).*/, "$1"), Elapsed: span(s.elapsed * 1000)};
+		...s.retried ? {Retried: count(s.retried)} : {}, Left: s.eta === null ? "–" : span(Math.ceil(s.eta) * 1000).replace(/(h.*m).*/, "$1"), Elapsed: span(Math.floor(s.elapsed) * 1000)};
 	$("now").replaceChildren(...Object.entries(tiles).map(([name, value]) => el("div", {className: name === "Failed" && s.failed ? "fail" : ""}, el("dt", {textContent: name}), el("dd", {textContent: value}))));
 	const why = [...s.blocking && s.blocking.by !== "workers" ? [s.blocking] : [], ...s.waits.filter(b => b.by !== "workers")].map(b => visible(b.text)).filter(text => text !== s.state);
 	$("waits").replaceChildren(...[...new Set(why)].slice(0, 10).map(text => el("li", {textContent: text})));
@@ -275,7 +275,7 @@ const about = t => {
 const runningRow = t => el("tr", {},
 	el("td", {className: "n", textContent: t.task}),
 	el("th", {scope: "row", className: "text"}, el("span", {textContent: about(t)})),
-	el("td", {className: "n"}), el("td", {className: "least"}),
+	el("td", {className: "n"}), el("td", {className: "least where"}),
 	el("td", {className: "n"}, el("span", {className: "tools"}, button("Output", () => log(t.task), {ariaLabel: "Output of task " + t.task}),
 		button("Cancel", () => cancel(t.task), {className: "danger", ariaLabel: "Cancel task " + t.task}))));
 // settle ends attempts that no longer run although no line said so.

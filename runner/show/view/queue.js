@@ -64,7 +64,7 @@ const setText = (e, text) => {
 };
 const showRest = () => {
 	const shown = Q.rows.size, more = shown < mostQueued ? 0 : Math.max(0, Q.waiting - shown);
-	setText($("queue-rest"), more ? `and ${count(more)} more` : Q.waiting || shown ? "" : "Nothing waits.");
+	setText($("queue-rest"), more ? `and ${count(more)} more` : Q.waiting || shown ? "" : "Nothing waits. crew ctl add adds tasks.");
 };
 const queuedRow = t => {
 	const hold = button("", () => ask({op: hold.textContent.toLowerCase(), tasks: [t.task]}));
