@@ -363,7 +363,7 @@ func (s *source) records() sink.Records {
 func (s *source) blocksConfig(stdin io.Reader) input.BlocksConfig {
 	in, p := s.opts.Input, s.opts.Pipe
 	cfg := input.BlocksConfig{
-		Stdin: stdin, Files: in.Files, Bytes: max(0, p.Block), Records: p.Records, Start: p.Start, End: p.End, Header: in.Header,
+		Stdin: stdin, Files: in.Files, Format: s.input.Format, Bytes: max(0, p.Block), Records: p.Records, Start: p.Start, End: p.End,
 	}
 	if p.Block < 0 {
 		cfg.Parts = int(-p.Block) * max(1, s.jobs)

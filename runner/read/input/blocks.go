@@ -2,9 +2,11 @@ package input
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -16,11 +18,11 @@ import (
 type BlocksConfig struct {
 	Stdin      io.Reader // read for "-", and if there are no Files
 	Files      []string  // read one after another; a block never spans two files
+	Format     Format    // Kind is Lines or CSV; the header is repeated before each block
 	Bytes      int64     // size of a block, unless a record is longer; 0: no limit
 	Parts      int       // number of blocks that regular files are cut into, instead of Bytes; 0: use Bytes
 	Records    int       // number of records in a block at most; 0: no limit
-	Start, End string    // text at the start and at the end of a record; if both are empty, a byte is a record
-	Header     bool      // the first record is a header, which is repeated before each block
+	Start, End string    // text at the start and at the end of a record of Lines; if both are empty, a byte is a record
 }
 
 // MaxBlock is the size of the largest block of an input that is not a regular file.
@@ -49,10 +51,14 @@ type part struct {
 // OpenBlocks opens all files. Files that are cut into ranges stay open.
 func OpenBlocks(cfg BlocksConfig) (*Blocks, error) {
 	c := cutter{boundary: []byte(cfg.End + cfg.Start), ending: len(cfg.End), bytes: cfg.Bytes, records: cfg.Records}
-	b := &Blocks{cutter: c, header: cfg.Header}
+	b := &Blocks{cutter: c, header: cfg.Format.Header}
 	b.buffers.size = 2 * span // with Records, several blocks share a buffer
 	if cfg.Records == 0 {
 		b.buffers.size = int(min(cfg.Bytes, MaxBlock)) + len(cfg.Start) + 1
+	}
+	if cfg.Format.Kind == CSV {
+		b.cutter.csv, b.cutter.records = true, cmp.Or(cfg.Records, math.MaxInt)
+		b.buffers.size += span // the row after a block is read before the block ends
 	}
 	paths := cfg.Files
 	if len(paths) == 0 {
@@ -105,6 +111,7 @@ func seekable(r io.Reader) (f *os.File, at, size int64) {
 func (b *Blocks) next(blk *task.Block) error {
 	for len(b.parts) > 0 {
 		p := &b.parts[0]
+		b.cutter.name = p.name
 		if err := b.cutHeader(p); err != nil {
 			return err
 		}
@@ -122,7 +129,7 @@ func (b *Blocks) next(blk *task.Block) error {
 			}
 			return nil
 		}
-		b.parts = b.parts[1:]
+		b.parts, b.cutter.lines = b.parts[1:], 0
 	}
 	return io.EOF
 }
@@ -149,6 +156,7 @@ func (b *Blocks) cutHeader(p *part) error {
 	case !bytes.Equal(b.head, text[:n]):
 		return nil
 	}
+	b.cutter.lines = one.lines
 	if p.off = to; p.file == nil {
 		_, free := p.content.(*inMemory).take(n)
 		free()

@@ -21,8 +21,18 @@ import (
 // naive returns the ends of the blocks of text.
 func naive(text []byte, c BlocksConfig) (ends []int) {
 	around := []byte(c.End + c.Start)
+	rows, inside := []int{}, false // the ends of the rows of CSV
+	for i, b := range text {
+		if inside = inside != (b == '"'); b == '\n' && !inside {
+			rows = append(rows, i+1)
+		}
+	}
 	// after returns the first end of a record at or after i, in a block that begins at off.
 	after := func(off, i int) int {
+		if c.Format.Kind == CSV {
+			at, _ := slices.BinarySearch(rows, max(i, off+1))
+			return append(rows[at:len(rows):len(rows)], len(text))[0]
+		}
 		from := max(i, off+1, off+len(c.End)) - len(c.End)
 		if at := bytes.Index(text[min(from, len(text)):], around); at >= 0 {
 			return min(from+at+len(c.End), len(text))
@@ -88,7 +98,7 @@ func checkBlocks(t require.TestingT, path string, text []byte, cfg BlocksConfig,
 		want = append(want, string(text[off:end]))
 		off = end
 	}
-	if cfg.Header && len(want) > 0 {
+	if cfg.Format.Header && len(want) > 0 {
 		one := cfg
 		one.Bytes, one.Records = 0, 1
 		n := naive(text, one)[0]
@@ -115,7 +125,7 @@ func checkBlocks(t require.TestingT, path string, text []byte, cfg BlocksConfig,
 	n, ok := CountBlocks(cfg, new(atomic.Bool))
 	require.Equal(t, len(text) > 0, ok)
 	require.True(t, !ok || int(n) == len(want))
-	if !cfg.Header && len(text) > 0 { // a part ends after its share, so there may be fewer parts than asked for, but not more
+	if !cfg.Format.Header && len(text) > 0 { // a part ends after its share, so there may be fewer parts than asked for, but not more
 		cfg.Bytes, cfg.Records, cfg.Parts = 0, 0, 1+len(text)%5
 		parts := blocksOf(t, cfg)
 		require.True(t, string(text) == strings.Join(parts, ""))
@@ -127,7 +137,12 @@ func TestBlocksAreThoseOfAModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text")
 	rapid.Check(t, func(t *rapid.T) {
 		marks := rapid.SampledFrom([]string{"", "\n", "\n\n", "aba", "ab", ">", "-\n-", "\x00"})
-		cfg := BlocksConfig{Start: marks.Draw(t, "start"), End: marks.Draw(t, "end"), Header: rapid.Bool().Draw(t, "header")}
+		cfg := BlocksConfig{Start: marks.Draw(t, "start"), End: marks.Draw(t, "end"), Format: Format{Header: rapid.Bool().Draw(t, "header")}}
+		around := []string{cfg.End + cfg.Start, cfg.End, cfg.Start, "ababa", "\n\n\n", ""}
+		if rapid.Bool().Draw(t, "csv") {
+			cfg.Start, cfg.End, cfg.Format.Kind = "", "\n", CSV
+			around = []string{"\n", ",", ",\"\n\"\",\",", "\n\"\n,\"\r\n", ",\"\"\"\"\n", ",\"" + strings.Repeat("\n,y", span) + "\"\n"}
+		}
 		size := rapid.OneOf(rapid.IntRange(1, 10), rapid.IntRange(1, 3*span))
 		cfg.Bytes = int64(size.Draw(t, "bytes"))
 		cfg.Records = rapid.IntRange(0, 4).Draw(t, "records")
@@ -141,7 +156,7 @@ func TestBlocksAreThoseOfAModel(t *testing.T) {
 				run = rapid.IntRange(0, 30)
 			}
 			text = append(text, strings.Repeat("x", run.Draw(t, "run"))...)
-			text = append(text, rapid.SampledFrom([]string{cfg.End + cfg.Start, cfg.End, cfg.Start, "ababa", "\n\n\n", ""}).Draw(t, "mark")...)
+			text = append(text, rapid.SampledFrom(around).Draw(t, "mark")...)
 		}
 		checkBlocks(t, path, text, cfg, pieces[rapid.IntRange(0, len(pieces)-1).Draw(t, "pieces")])
 	})

@@ -78,7 +78,7 @@ func (m *inMemory) bytesAt(off int64, n int) ([]byte, error) {
 // needs at least.
 func (m *inMemory) read(n int) {
 	if n > maxBuffer {
-		m.err = fmt.Errorf("no record ends within 1 GiB after byte %d: set the end of records with --recend, or give a regular file with -a", m.off)
+		m.err = fmt.Errorf("no record ends within 1 GiB after byte %d: check --recend or the quotes of --csv, or give a regular file with -a", m.off)
 		return
 	}
 	if m.buf == nil || m.begin+n > len(m.buf.bytes) {

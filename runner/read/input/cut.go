@@ -1,6 +1,9 @@
 package input
 
-import "bytes"
+import (
+	"bytes"
+	"fmt"
+)
 
 // content is a file or a stream that is cut into blocks. Offsets must not precede the next block.
 type content interface {
@@ -19,6 +22,10 @@ type cutter struct {
 	bytes    int64  // size of a block, unless a record is longer; 0 for no limit
 	records  int    // number of records in a block; 0 for no limit
 	roundUp  bool   // end a block after bytes rather than before
+	csv      bool   // records are rows of CSV; there is no boundary, and records is not 0
+
+	name  string // of the content, for errors
+	lines int    // with csv, the number of line ends in the rows before the next block
 }
 
 // span is how many bytes are searched at a time.
@@ -57,16 +64,49 @@ func (c *cutter) nextByCount(t content, off int64) (int64, error) {
 		if end, err := t.endOf(p); err != nil || end <= p {
 			return p, err
 		}
-		end, err := c.endAfter(t, c.firstBoundary(p))
+		end, lines, err := c.endOfRecord(t, p)
 		if err != nil {
 			return off, err
 		}
-		if c.bytes > 0 && end-off > c.bytes && p > off {
+		if c.bytes > 0 && !c.roundUp && end-off > c.bytes && p > off {
 			break
 		}
 		p = end
+		if c.lines += lines; c.roundUp && p-off >= c.bytes {
+			break
+		}
 	}
 	return p, nil
+}
+
+// endOfRecord returns the end of the record that starts at off and, with csv, the number of line ends in it.
+func (c *cutter) endOfRecord(t content, off int64) (end int64, lines int, err error) {
+	if !c.csv {
+		end, err = c.endAfter(t, c.firstBoundary(off))
+		return end, 0, err
+	}
+	row := fieldStart
+	if off == 0 {
+		row = fileStart
+	}
+	for end = off; ; {
+		b, err := t.bytesAt(end, 1)
+		switch {
+		case err != nil:
+			return off, 0, err
+		case len(b) == 0 && row == quoted:
+			return off, 0, fmt.Errorf("line %d of %s: no closing quote in the row that begins there", c.lines+1, c.name)
+		case len(b) == 0:
+			return end, lines, nil
+		}
+		i := row.findEnd(b)
+		if i >= 0 {
+			b = b[:i+1]
+		}
+		if end, lines = end+int64(len(b)), lines+bytes.Count(b, []byte{'\n'}); i >= 0 {
+			return end, lines, nil
+		}
+	}
 }
 
 // lastEnd returns the last end of a record between off and to, or off if there is none.
