@@ -99,7 +99,8 @@ func (c *Core) addTasks(cmd task.Command) (reply task.Reply) {
 		c.queue.succeeded.Add(r[0], r[1])
 	}
 	for _, t := range cmd.Tasks {
-		for _, id := range t.Terms().After {
+		terms := t.Terms()
+		for _, id := range terms.Awaited() {
 			if id == 0 || id >= t.ID {
 				reply.Err = fmt.Errorf("task %d cannot come after task %d: there is no such earlier task", t.ID, id)
 			}

@@ -88,7 +88,9 @@ func (d *door) task(t *task.Task) {
 		terms.At, terms.Held = d.now.Add(d.seconds(60)), d.oneIn(2)
 	}
 	if t.ID > 1 && d.fed && (d.makes || d.policy != "keyed") && d.oneIn(2) {
-		terms.After = []uint64{rapid.Uint64Range(1, t.ID-1).Draw(d.rt, "after")}
+		for _, list := range []*[]uint64{&terms.After, &terms.AfterAny} {
+			*list = rapid.SliceOfN(rapid.Uint64Range(1, t.ID-1), 0, 2).Draw(d.rt, "after")
+		}
 	}
 	t.Asked = terms
 }
@@ -100,6 +102,9 @@ func (d *door) checkBegin(a task.Attempt) (time.Duration, task.Outcome) {
 	require.False(d.t, d.now.Before(d.again[id]), "task %d is retried too early", id)
 	for _, before := range a.Task.Terms().After {
 		require.True(d.t, d.latest[before].Succeeded(), "task %d before %d", id, before)
+	}
+	for _, before := range a.Task.Terms().AfterAny {
+		require.Contains(d.t, d.finished, before, "task %d ends before %d", before, id)
 	}
 	var key, slot int
 	units := slices.Clone(a.Units)
@@ -161,6 +166,11 @@ func (d *door) checkInvariants() {
 		require.Equal(d.t, e.state.isWaiting(), where.Blocking != nil)
 		if e.state.isWaiting() {
 			waits++
+		}
+		terms := e.task.Terms()
+		for _, before := range terms.Awaited() {
+			b := d.core.entries[before]
+			require.True(d.t, b == nil || b.item.Rank <= max(e.item.Rank, -maxTurnRank) || b.task.Terms().Rank != 0, "task %d lends to %d", id, before)
 		}
 	}
 	for _, b := range now.Waiting {

@@ -82,7 +82,9 @@ func (c *Core) replaceTask(e *entry, t *task.Task) {
 		c.queue.unqueue(e)
 	}
 	c.queue.bytes[e.state] += t.Size() - e.size
-	e.task, e.size, e.item.Rank = t, t.Size(), c.rank(t)
+	if e.task, e.size = t, t.Size(); t.Asked.Rank != 0 { // otherwise the rank may be lent
+		e.item.Rank = c.rank(t)
+	}
 	if e.state != checking {
 		c.schedule(e)
 	}

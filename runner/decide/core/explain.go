@@ -333,8 +333,9 @@ func (c *Core) blockingOf(e *entry) task.Blocking {
 	case e.state == delayed:
 		b.By, b.Until = task.ByRetry, c.time.Real(e.due)
 	case e.state == following:
-		after := e.task.Terms().After
-		b.By, b.ID = task.ByAfter, after[slices.IndexFunc(after, func(id uint64) bool { return c.entries[id] != nil })]
+		terms := e.task.Terms()
+		awaited := terms.Awaited()
+		b.By, b.ID = task.ByAfter, awaited[slices.IndexFunc(awaited, func(id uint64) bool { return c.entries[id] != nil })]
 	case e.state == parked:
 		c.blockingLimit(&b, c.queue.ready.Waits(e.item.ID), e)
 	default:

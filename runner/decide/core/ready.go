@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"crew/runner/decide/task"
 	"crew/sched"
@@ -12,7 +13,7 @@ import (
 
 // A task is queued when nothing holds it back any more. First, the tasks that it comes after
 // (task.Terms.After) must succeed; if one of them does not, or its end is forgotten, the task is
-// not run. Then a held task waits for its release, and a timed one for its time. Last, a task that
+// not run. Others (AfterAny) must end, in any way. Then a held task waits for its release, and a timed one for its time. Last, a task that
 // makes files is checked, and not queued if it is up to date.
 //
 // Under a serial policy, a task that makes files is queued first and does all this when its turn
@@ -59,12 +60,14 @@ func (m makers) release(t *task.Task) {
 // addDependencies notes which tasks e has to wait for. It returns why e is not run if a task before
 // it did not succeed.
 func (q *queue) addDependencies(e *entry) (why error) {
-	for _, id := range e.task.Terms().After {
+	terms := e.task.Terms()
+	for _, id := range terms.Awaited() {
 		before := q.entries[id]
 		switch was, ok := q.failed.tasks[id]; {
 		case before != nil:
 			before.followers = append(before.followers, e.item.ID)
 			e.awaits++
+		case !slices.Contains(terms.After, id):
 		case ok:
 			return notSucceeded(was.task, was.outcome, was.code)
 		case !q.succeeded.Has(id):
@@ -103,7 +106,7 @@ func (c *Core) notifyFollowers(e *entry, r *task.Result) {
 		next := c.entries[id2]
 		switch {
 		case next == nil: // it has ended already
-		case !o.Succeeded():
+		case !o.Succeeded() && slices.Contains(next.task.Terms().After, id):
 			c.skip(next, notSucceeded(t, o, r.Code))
 		default:
 			if next.awaits--; next.awaits == 0 && next.state == following {
@@ -135,11 +138,34 @@ func (c *Core) skip(e *entry, why error) {
 // schedule moves a task to the state in which it has to wait, or queues it if nothing holds it
 // back. It refuses the task if the policy has no slot for its key.
 func (c *Core) schedule(e *entry) {
+	if e.awaits > 0 {
+		c.lendRank(e)
+	}
 	if (!c.waitsForTurn(e.task) || e.hasTurn) && c.mustWait(e) {
 		return
 	}
 	if !c.queue.push(e) {
 		c.refuse(e, fmt.Errorf("no worker takes key %q: give it a topic, or add '*=N' to --topics", e.task.Key))
+	}
+}
+
+// lendRank gives the rank of a task to the unfinished tasks that it comes after, and so on, unless they
+// go first anyway or were moved by hand. They keep it even if the task is cancelled (priority inheritance:
+// Sha, Rajkumar and Lehoczky, "Priority Inheritance Protocols", 1990).
+func (c *Core) lendRank(e *entry) {
+	terms, rank := e.task.Terms(), max(e.item.Rank, -maxTurnRank)
+	for _, id := range terms.Awaited() {
+		before := c.entries[id]
+		if before == nil || before.item.Rank <= rank || before.task.Terms().Rank != 0 {
+			continue
+		}
+		if before.state == queued || before.state == parked {
+			c.queue.unqueue(before)
+			before.item.Rank = rank
+			c.queue.push(before)
+		}
+		before.item.Rank = rank
+		c.lendRank(before)
 	}
 }
 

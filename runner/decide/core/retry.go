@@ -88,17 +88,19 @@ func (c *Core) renew(id uint64, named bool) *task.Task {
 	was := m.tasks[id]
 	c.queue.makers.release(was.task)
 	t := was.task.Again(c.Number(), was.attempt)
-	var after []uint64
-	for _, id := range was.task.Terms().After {
-		latest := m.latestRun(id)
-		_, failed := m.tasks[latest]
-		if c.entries[id] != nil || latest != id && !failed {
-			after = append(after, latest)
+	left := func(ids []uint64) (after []uint64) {
+		for _, id := range ids {
+			latest := m.latestRun(id)
+			_, failed := m.tasks[latest]
+			if c.entries[id] != nil || latest != id && !failed {
+				after = append(after, latest)
+			}
 		}
+		return after
 	}
-	terms := t.Terms()
-	if terms.After = after; !named {
-		terms.At, terms.Held = was.task.Terms().At, was.task.Terms().Held
+	terms, old := t.Terms(), was.task.Terms()
+	if terms.After, terms.AfterAny = left(old.After), left(old.AfterAny); !named {
+		terms.At, terms.Held = old.At, old.Held
 	}
 	if !terms.IsZero() {
 		t.Asked = &terms

@@ -21,16 +21,17 @@ type Request struct {
 
 // Addition holds the tasks that a request adds, as Values or a Command.
 type Addition struct {
-	Values  []Bytes   `json:"values,omitempty"` // records or, with Lines, shell command lines
-	Lines   bool      `json:"lines,omitempty"`
-	Command []Bytes   `json:"command,omitempty"` // the words of one command
-	Dir     Bytes     `json:"dir,omitempty"`     // the client's working directory
-	Env     []Bytes   `json:"env,omitempty"`     // the client's environment
-	Key     *Bytes    `json:"key,omitempty"`     // of all tasks; nil for the run's own
-	After   []uint64  `json:"after,omitempty"`   // tasks that must have succeeded first
-	At      time.Time `json:"at,omitzero"`       // when they may start
-	Timeout Seconds   `json:"timeout,omitempty"` // of each attempt; 0 for the run's own, negative for no limit
-	Note    Bytes     `json:"note,omitempty"`
+	Values   []Bytes   `json:"values,omitempty"` // records or, with Lines, shell command lines
+	Lines    bool      `json:"lines,omitempty"`
+	Command  []Bytes   `json:"command,omitempty"`   // the words of one command
+	Dir      Bytes     `json:"dir,omitempty"`       // the client's working directory
+	Env      []Bytes   `json:"env,omitempty"`       // the client's environment
+	Key      *Bytes    `json:"key,omitempty"`       // of all tasks; nil for the run's own
+	After    []uint64  `json:"after,omitempty"`     // tasks that must have succeeded first
+	AfterAny []uint64  `json:"after_any,omitempty"` // tasks that must have ended first, however they end
+	At       time.Time `json:"at,omitzero"`         // when they may start
+	Timeout  Seconds   `json:"timeout,omitempty"`   // of each attempt; 0 for the run's own, negative for no limit
+	Note     Bytes     `json:"note,omitempty"`
 
 	Priority *int `json:"priority,omitempty"` // nil for the run's own
 }

@@ -68,7 +68,7 @@ const (
 	ByOrder   Cause = "order"    // with --keep-order, the first unfinished task
 	ByReader  Cause = "reader"   // the reader of crew's output
 	ByInput   Cause = "input"    // the next record
-	ByAfter   Cause = "after"    // tasks that must succeed first
+	ByAfter   Cause = "after"    // tasks that must succeed or end first
 	ByWorkers Cause = "ends"     // the end of persistent workers, at the end of the run
 	ByTokens  Cause = "token"    // a token of make's jobserver
 	ByCheck   Cause = "check"    // the check whether their targets are up to date

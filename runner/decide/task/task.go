@@ -70,12 +70,14 @@ type Task struct {
 
 // Terms say when a task may start, what it takes to run, and how its user names it.
 type Terms struct {
-	After []uint64  `json:"after,omitempty"` // tasks that must have succeeded first
-	At    time.Time `json:"at,omitzero"`     // earliest start, by the machine's clock; zero for any time
-	Held  bool      `json:"held,omitempty"`  // it waits until it is released
-	Rank  int64     `json:"rank,omitempty"`  // tasks of a lower rank start first; 0 unless the task was moved
-	Name  string    `json:"-"`               // by which later tasks can refer to it in After; "" for none
-	Note  string    `json:"-"`               // the user's note about it; "" for none
+	After    []uint64 `json:"after,omitempty"`     // tasks that must have succeeded first
+	AfterAny []uint64 `json:"after_any,omitempty"` // tasks that must have ended first, however they end
+
+	At   time.Time `json:"at,omitzero"`    // earliest start, by the machine's clock; zero for any time
+	Held bool      `json:"held,omitempty"` // it waits until it is released
+	Rank int64     `json:"rank,omitempty"` // tasks of a lower rank start first; 0 unless the task was moved
+	Name string    `json:"-"`              // by which later tasks can refer to it in After and AfterAny; "" for none
+	Note string    `json:"-"`              // the user's note about it; "" for none
 
 	Priority int    `json:"priority,omitempty"` // tasks of a higher priority start first; 0 by default
 	Weight   int    `json:"weight,omitempty"`   // number of places it takes, capped at all places; less than 1 counts as 1
@@ -84,8 +86,16 @@ type Terms struct {
 
 // IsZero reports whether the terms have no effect.
 func (t *Terms) IsZero() bool {
-	return len(t.After) == 0 && t.At.IsZero() && !t.Held && t.Rank == 0 && t.Name == "" && t.Note == "" &&
+	return len(t.After)+len(t.AfterAny) == 0 && t.At.IsZero() && !t.Held && t.Rank == 0 && t.Name == "" && t.Note == "" &&
 		t.Priority == 0 && t.Weight <= 1 && len(t.Needs) == 0
+}
+
+// Awaited returns the tasks that must have ended first. The caller must not change it.
+func (t *Terms) Awaited() []uint64 {
+	if len(t.AfterAny) == 0 {
+		return t.After
+	}
+	return slices.Concat(t.After, t.AfterAny)
 }
 
 // Terms returns the task's terms, which are zero if it has none.
@@ -260,7 +270,7 @@ func (t *Task) Size() int {
 		}
 	}
 	if a := t.Asked; a != nil {
-		n += fixed/4 + 8*len(a.After) + len(a.Name) + len(a.Note) + 3*word/2*len(a.Needs)
+		n += fixed/4 + 8*len(a.Awaited()) + len(a.Name) + len(a.Note) + 3*word/2*len(a.Needs)
 	}
 	for _, r := range t.Records {
 		n += word

@@ -13,7 +13,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the hub exchange. Different
 // versions refuse each other.
-const Version = 16
+const Version = 17
 
 // maxMessage limits the length of a message in bytes. The receiver fetches longer data.
 const maxMessage = outbox.Piece

@@ -310,6 +310,7 @@ type Ctl struct {
 	_     struct{}      `row:"--priority N | ctl-add | -1000 to 1000; higher starts first | -1000..1000" to:"Ctl.Adds.Priority"`
 	_     struct{}      `row:"--note TEXT | ctl-add | a note for explain, status and top to show" to:"Ctl.Adds.Note"`
 	_     struct{}      `row:"--after TASK | ctl-add | start it when TASK has succeeded; repeatable" to:"Ctl.Adds.After" by:"task"`
+	_     struct{}      `row:"--after-any TASK | ctl-add | start it when TASK has ended in any way; repeatable" to:"Ctl.Adds.AfterAny" by:"task"`
 	_     struct{}      `row:"--wait | ctl-add | print the output, exit with the task's status" to:"Ctl.Wait"`
 	Adds  task.Addition // the terms of the added tasks
 	Work  []string

@@ -337,8 +337,11 @@ func (f *feed) makeTasks(x *addition, number func() uint64) (list []*task.Task, 
 		}
 	}
 	for _, t := range list {
-		if i := slices.IndexFunc(x.After, func(id uint64) bool { return id == 0 || id >= list[0].ID }); i >= 0 {
-			return nil, fmt.Errorf("--after %d: there is no such task", x.After[i])
+		terms := task.Terms{After: x.After, AfterAny: x.AfterAny}
+		for _, id := range terms.Awaited() {
+			if id == 0 || id >= list[0].ID {
+				return nil, fmt.Errorf("there is no task %d to come after", id)
+			}
 		}
 		if applyTerms(t, x.Addition); x.Dir != "" && !f.opts.TakesValues() {
 			t.Dir, t.Env, t.Bare = string(x.Dir), f.internEnv(x.Env), true
@@ -349,8 +352,8 @@ func (f *feed) makeTasks(x *addition, number func() uint64) (list []*task.Task, 
 
 // applyTerms sets the terms that an addition gives for its tasks.
 func applyTerms(t *task.Task, x *control.Addition) {
-	if terms := t.Terms(); len(x.After) > 0 || !x.At.IsZero() || x.Note != "" || x.Priority != nil {
-		terms.After = slices.Concat(terms.After, x.After)
+	if terms := t.Terms(); len(x.After)+len(x.AfterAny) > 0 || !x.At.IsZero() || x.Note != "" || x.Priority != nil {
+		terms.After, terms.AfterAny = slices.Concat(terms.After, x.After), slices.Concat(terms.AfterAny, x.AfterAny)
 		terms.At, terms.Note = x.At, string(x.Note)
 		if x.Priority != nil {
 			terms.Priority = *x.Priority

@@ -90,6 +90,7 @@ func (m *model) byHand() {
 			continue
 		}
 		j.since = 0
+		m.lends(j)
 		done = append(done, id)
 	}
 	require.Equal(m.t, done, reply.Tasks)

@@ -27,7 +27,7 @@ func TestSocket(t *testing.T) {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			dirs := []string{"", t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()}
 			synctest.Test(t, func(t *testing.T) {
-				m := &model{t: t, Rand: crewtest.Rand(t, round)}
+				m := &model{t: t, Rand: crewtest.Rand(t, round), lowest: lent}
 				if round%4 > 0 {
 					m.dirs = dirs[1:]
 				}
@@ -39,6 +39,9 @@ func TestSocket(t *testing.T) {
 		})
 	}
 }
+
+// lent is the rank of a task that one with a lower rank, which was moved, comes after.
+const lent = -1
 
 // job is what the model knows of a task.
 type job struct {
@@ -141,7 +144,12 @@ func (m *model) begin() {
 			j.left, j.outcome = false, 0
 			waiting++
 		}
-		j.earlier = j.outcome != 0
+		if j.earlier = j.outcome != 0; j.rank == lent {
+			j.rank = 0
+		}
+	}
+	for _, j := range m.sorted() {
+		m.lends(j)
 	}
 	m.note("serve %s", line)
 	m.served = serve(m.t, line)
@@ -170,6 +178,16 @@ func (m *model) sorted() (list []*job) {
 // follows reports whether a job waits for others to end.
 func (m *model) follows(j *job) bool {
 	return j.waits() && slices.ContainsFunc(j.after, func(id uint64) bool { return m.jobs[id] != nil && m.jobs[id].outcome == 0 })
+}
+
+// lends gives the rank of a job that was moved to the front to the jobs that it comes after.
+func (m *model) lends(j *job) {
+	for _, id := range j.after {
+		if k := m.jobs[id]; k != nil && j.outcome+k.outcome == 0 && j.rank < 0 && k.rank == 0 {
+			k.rank, k.since = lent, 0
+			m.lends(k)
+		}
+	}
 }
 
 // stops records the output of an attempt that has ended.
@@ -304,7 +322,7 @@ func (m *model) take(k *expected, alone bool) {
 		switch {
 		case m.phase >= task.StateFinishing:
 			require.True(m.t, reply.Status == statusBusy || reply.Over || k.late || n > m.most, said)
-		case strings.Contains(said, "there is no such task"):
+		case strings.Contains(said, "there is no task"):
 			require.True(m.t, k.late)
 		default:
 			require.True(m.t, n > m.most || n > m.room() || !alone, said) // other additions may have taken the room first

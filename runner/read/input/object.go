@@ -22,13 +22,14 @@ type description struct {
 	Script    bool     // Command is one string for a shell
 	Args      []string // never nil
 	Name      string   // "" if missing
-	After     []string // names of other tasks; nil if missing
+	After     []string // names of tasks that must succeed first; nil if missing
+	AfterAny  []string // names of tasks that must end first; nil if missing
 	Texts     rawTexts
 }
 
 // members are the names of all members that a description can have.
 var members = []string{
-	"after", "args", "command", "cost", "dir", "env", "id", "key", "needs", "priority", "stdin", "timeout", "weight",
+	"after", "after_any", "args", "command", "cost", "dir", "env", "id", "key", "needs", "priority", "stdin", "timeout", "weight",
 }
 
 // parseDescription parses a description. It ignores members that are null. On error it still returns the
@@ -100,9 +101,13 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 		if err == nil && d.Name == "" {
 			err = errEmpty
 		}
-	case "after":
-		d.After, err = parseList(parseScalar, v)
-		if err == nil && slices.Contains(d.After, "") {
+	case "after", "after_any":
+		list := &d.After
+		if name == "after_any" {
+			list = &d.AfterAny
+		}
+		*list, err = parseList(parseScalar, v)
+		if err == nil && slices.Contains(*list, "") {
 			err = errors.New("has an empty id")
 		}
 	default:
@@ -235,22 +240,23 @@ func (t *Tasks) termsOf(d *description, number uint64) (*task.Terms, error) {
 			return nil, fmt.Errorf(`"id" %q is already the id of task %d`, d.Name, first)
 		}
 	}
-	after, err := t.numbersOf(d.After, number)
-	if d.Name == "" && after == nil {
+	after, err := t.numbersOf("after", d.After, number)
+	ended, err2 := t.numbersOf("after_any", d.AfterAny, number)
+	if err = cmp.Or(err, err2); d.Name == "" && after == nil && ended == nil {
 		return nil, err
 	}
-	return &task.Terms{After: after, Name: d.Name}, err
+	return &task.Terms{After: after, AfterAny: ended, Name: d.Name}, err
 }
 
-// numbersOf returns the numbers of the tasks with these ids, sorted and without duplicates. It
-// returns an error if an id is unknown, or is the id of the task itself, which has this number.
-func (t *Tasks) numbersOf(ids []string, number uint64) (list []uint64, err error) {
+// numbersOf returns the numbers of the tasks whose ids a member lists, sorted and without duplicates.
+// It returns an error if an id is unknown, or is the id of the task itself, which has this number.
+func (t *Tasks) numbersOf(member string, ids []string, number uint64) (list []uint64, err error) {
 	for _, id := range ids {
 		switch n := t.names.Lookup(id); n {
 		case 0:
-			return nil, fmt.Errorf(`"after": no earlier record has the id %q`, id)
+			return nil, fmt.Errorf("%q: no earlier record has the id %q", member, id)
 		case number:
-			return nil, fmt.Errorf(`"after": the record itself has the id %q`, id)
+			return nil, fmt.Errorf("%q: the record itself has the id %q", member, id)
 		default:
 			list = append(list, n)
 		}
