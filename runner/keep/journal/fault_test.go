@@ -5,8 +5,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/decide/task"
 )
 
 // fault takes a step in which a fault happens. It returns an error of the disk.
@@ -18,6 +21,11 @@ func (w *world) fault(op string, names []string) error {
 		w.j.fail(errors.New("no room"))
 	case "block": // nothing can be created under the name of a new journal
 		return os.MkdirAll(filepath.Join(w.cfg.Dir, newName, "full"), 0o700)
+	case "compact-fails": // the new journal cannot be put in place
+		path := filepath.Join(w.cfg.Dir, journalName)
+		return errors.Join(os.Rename(path, path+".kept"), os.Mkdir(path, 0o700), w.do("compact-all"), os.Remove(path), os.Rename(path+".kept", path))
+	case "accept-huge": // a delivery of two tasks, one of which is too large
+		return w.j.Accept([]*task.Task{{ID: 8}, {ID: 9, Env: []string{strings.Repeat("\xff", MaxLine*3/4)}}}, "d") // in base64
 	case "litter": // files that a crash may leave
 		return os.WriteFile(filepath.Join(w.cfg.Dir, names[0]), []byte("of a crash"), 0o600)
 	case "breaks": // the disk fails from now on

@@ -66,7 +66,8 @@ func TestReplayedResult(t *testing.T) {
 }
 
 // TestQueueUnderLoad checks that, while a queue is compacted again and again, it remembers the
-// right tasks and the directory stays small.
+// right tasks, the directory stays small, and LatestEnded returns outputs of the file that the lines
+// which it has read refer to.
 func TestQueueUnderLoad(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -89,6 +90,10 @@ func TestQueueUnderLoad(t *testing.T) {
 					showing.Lock()
 					failed = errors.Join(failed, w.commit.Consume(events), w.shown.Consume(events))
 					showing.Unlock()
+					for _, p := range w.j.LatestEnded(1, false) {
+						_, err := p.Outputs[0].ReadAt(make([]byte, 5000), 0)
+						failed = errors.Join(failed, err)
+					}
 				}
 				if failed != nil {
 					t.Error(failed)

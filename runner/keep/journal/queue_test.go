@@ -61,9 +61,9 @@ func TestQueueOfLargeTasks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
 	require.NoError(t, w.do("open"))
-	large, huge := strings.Repeat("x\xff", 1<<18), []string{strings.Repeat("\xff", MaxLine*3/4)} // in base64
+	large := strings.Repeat("x\xff", 1<<18)
 	require.NoError(t, w.j.Accept([]*task.Task{{ID: 1, Argv: []string{large}, Bare: true, Env: []string{"A=" + large}}}, ""))
-	require.ErrorContains(t, w.j.Accept([]*task.Task{{ID: 2, Env: huge}}, ""), "at most 67108864 can be recorded")
+	require.ErrorContains(t, w.do("accept-huge"), "at most 67108864 can be recorded")
 	require.NoError(t, w.do("accept 3"))
 	require.NoError(t, w.do("close"))
 	require.NoError(t, w.do("open -compact"))
@@ -71,23 +71,4 @@ func TestQueueOfLargeTasks(t *testing.T) {
 	require.NoError(t, w.do("open"))
 	require.Equal(t, []string{"1", "3"}, w.order)
 	require.True(t, large == w.tasks["1"].Argv[0] && "A="+large == w.tasks["1"].Env[0])
-}
-
-// TestIncompleteDelivery checks that the numbers of an incomplete delivery are used again.
-func TestIncompleteDelivery(t *testing.T) {
-	w := newWorld(t, true)
-	require.NoError(t, w.do("open"))
-	huge := []string{strings.Repeat("\xff", MaxLine*3/4)}
-	require.Error(t, w.j.Accept([]*task.Task{{ID: 1}, {ID: 2, Env: huge}}, "d"))
-	for _, open := range []string{"open", "open -compact"} {
-		require.NoError(t, w.do("close"))
-		require.NoError(t, w.do(open))
-		require.Zero(t, w.j.LastID())
-		require.Empty(t, w.j.LastDelivery())
-	}
-	require.NoError(t, w.do("accept 1"))
-	require.NoError(t, w.do("close"))
-	require.NoError(t, w.do("open"))
-	require.Len(t, w.order, 1)
-	require.Empty(t, w.j.LastDelivery())
 }
