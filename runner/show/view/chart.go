@@ -112,8 +112,8 @@ type runBar struct {
 	Text   string
 }
 
-// runsCharts returns the charts of a report over runs, without those that are 0 in all of them. It returns
-// none for fewer runs than leastSamples.
+// runsCharts returns the charts of a report over runs. A figure that is 0 in all runs has no chart, and fewer runs than
+// leastSamples have none.
 func runsCharts(r *history.Report) (all []runsChart) {
 	if len(r.Runs) < leastSamples {
 		return nil
@@ -146,7 +146,7 @@ func runsCharts(r *history.Report) (all []runsChart) {
 	return all
 }
 
-// parallelism returns how many tasks ran at once on average: their total time divided by that of the runs.
+// parallelism returns how many tasks ran at once on average: their total time divided by the time of the runs.
 func parallelism(r *history.Report) string {
 	wall := time.Duration(0)
 	for _, run := range r.Runs {

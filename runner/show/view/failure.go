@@ -56,7 +56,7 @@ type failure struct {
 }
 
 // failures returns the failed tasks to list: on a live page the latest first, otherwise in their order. The
-// output of the first is shown, and in a report those of all if there are only few.
+// first shows its output. In a report, all do if there are only few.
 func failures(r *history.Report, live string) (all []failure) {
 	n := len(r.Failed.List)
 	for i := range r.Failed.List {

@@ -77,7 +77,7 @@ func (l Listed) Bar() []outcome {
 	})
 }
 
-// Waits returns how many tasks wait, including those of a known total that the run has not read yet.
+// Waits returns how many tasks wait. If the total is known, that includes tasks that are not read yet.
 func (l Listed) Waits() int64 {
 	switch {
 	case !l.Over.IsZero():

@@ -35,7 +35,7 @@ type Trace struct {
 	threads  int            // number of threads so far
 	flows    map[uint64]int // by task: the arrow from its failed attempt to the next
 	arrow    int            // number of arrows so far
-	detailed bool           // the source records what runs
+	detailed bool           // the source records starts
 	counted  time.Time      // time of the last counter event
 }
 

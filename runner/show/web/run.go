@@ -55,7 +55,7 @@ func (r *run) resetLocked(h control.Hello) {
 	r.totals.fold.Add(&history.Line{Event: control.Event{Name: history.Began, At: h.Since, Text: string(h.Command)}})
 }
 
-// add adds an event. line is that of crew ctl watch --json and is not copied.
+// add adds an event. line is a line of crew ctl watch --json and is not copied.
 func (r *run) add(line []byte, reply *control.Reply, output []byte) {
 	l := history.Line{Event: *reply.Event, Facts: reply.Facts, Output: output}
 	if l.Name == "started" && l.Start.IsZero() {
