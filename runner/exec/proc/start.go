@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -161,6 +162,9 @@ func (l *Local) spawn(p *process, argv []string, pidOut *int32) error {
 
 // explainStartError turns an error of fork or exec into an error that names the cause.
 func explainStartError(err error, name, full, dir string) error {
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(dir, full)
+	}
 	switch err {
 	case syscall.ENOENT, syscall.ENOTDIR:
 		if _, e := os.Lstat(full); e == nil {

@@ -42,7 +42,7 @@ func lineOf(conds []string) (c *command, args []string) {
 	name, operands := DoRun, ""
 	for _, cond := range conds {
 		if of, found := strings.CutPrefix(cond, "crew-"); found {
-			name = strings.Replace(of, "-", " ", 1)
+			name, _, _ = strings.Cut(strings.Replace(of, "-", " ", 1), "&")
 		}
 		switch cond {
 		case "crew-engine-attach":
@@ -85,7 +85,7 @@ func lineOf(conds []string) (c *command, args []string) {
 // states maps conditions that are no options to words that make them hold.
 var states = map[string]string{
 	"command": "cat", "values": "::: a", "product": "::: a ::: b", "numbered": "{#}", "placed": "{%}", "in-times": "--joblog=X",
-	"unused": "{}", "shorter": "--retry-max-delay=1ms", "operands": "",
+	"unused": "{}", "varied-dir": "--workdir={}", "shorter": "--retry-max-delay=1ms", "operands": "",
 }
 
 // values maps regexps of conditions, names of options, or names of their values to values that fit.
@@ -93,7 +93,7 @@ var values = map[string]string{
 	"{#}": "{#}", "%": "now,fail=1%", "^pause": "pause,fail=1", ".": "X", "^engine:.": "engine:hub/q", "^0*[1-9][0-9]*$": "0",
 	"^-$": "-", "^[+]$": "+", "^[0-9]+$": "4", "timeout": "timeout", "answer": "answer", "output": "output", "memory": "memory", "too-much": "too-much",
 	"N": "2", "DUR": "5", "REGEX": ",", "SIZE": "1M", "K/N": "1/2", "topics": "a=1", "retry-on": "exit",
-	"halt": "never", "deadline": "9m", "at": "23:59:59", "TASK": "1", "NAME=N": "x=1", "offers": "x=1", "N/PERIOD": "1/s",
+	"halt": "never", "deadline": "9m", "at": "23:59:59", "TASK": "1", "NAME=N": "x=1", "offers": "x=1", "setenv": "X=1", "N/PERIOD": "1/s",
 }
 
 // optionOf returns an option that makes a condition hold.

@@ -37,6 +37,9 @@ func (o *Options) finish() {
 		o.Input.Groups = []input.Group{{Values: []string{}}} // an empty list of values, so that the run does not read stdin
 	}
 	slices.SortFunc(o.Queue.Caps, func(a, b task.Cap) int { return strings.Compare(a.Name, b.Name) })
+	if p := &o.Pool; o.variesDir() {
+		p.Dirs, p.Workdir = p.Workdir, ""
+	}
 	out := &o.Output
 	if o.Do == DoAttach {
 		out.KeepOrder = out.Mode != "raw"

@@ -58,12 +58,21 @@ func (c Command) ReplacesFindBraces() bool {
 		regexp.MustCompile(`(^|[\s;&|(/])find\s(.*\s)?-(exec|ok)(dir)?\s[^;]*\{\}`).MatchString(line)
 }
 
+// readVariables puts env before variables at the start of a command of several words. The program after them
+// must be known: if a record names it, the record could be another variable.
+func (c *Command) readVariables() {
+	i := slices.IndexFunc(c.Words, func(w string) bool { return !assignment().MatchString(w) })
+	if i > 0 && c.Shell == "" && !c.Literal && !strings.HasPrefix(c.Words[i], "{") && !strings.HasPrefix(c.Words[i], c.Replace) {
+		c.Words = append([]string{"env"}, c.Words...)
+	}
+}
+
 // checkOperators refuses a command that was probably meant for a shell.
 func (c Command) checkOperators() error {
 	if len(c.Words) > 1 && c.Shell == "" && !c.Literal && assignment().MatchString(c.Words[0]) {
 		return &UsageError{
 			task.Quote(c.Words[0]) + " would be the name of a program, because a command of several words runs without a shell",
-			"write env before it, or -- before the command if it is one",
+			"name the program after it, or write -- before the command if it is one",
 		}
 	}
 	w := c.operator()

@@ -116,7 +116,9 @@ type Pool struct {
 	Jitter   time.Duration `row:"--jitter DUR | all | wait a random time up to DUR before the first start"`
 	Lock     string        `row:"--lock FILE | all | exit with 75 if another run holds the lock FILE"`
 	LockWait time.Duration `row:"--lock-wait DUR | all | with --lock: wait up to DUR for the other run"`
-	Workdir  string        `row:"--workdir DIR | all | run tasks in DIR"`
+	Workdir  string        `row:"--workdir DIR | all | run tasks in DIR; templates such as {//} work, too"`
+	Dirs     string        // Workdir, if it is a template
+	Env      []string      `row:"--setenv NAME=VALUE | runs | set a variable for tasks; VALUE is a template" by:"setting"`
 	Nice     int           `row:"--nice N | all | add N to the niceness of tasks | -20..19"`
 	PTY      bool          `row:"--pty | all | let tasks write to a terminal: colours, bars"`
 	TTY      bool          `row:"--tty | run | one task at a time, with the terminal, for prompts"`
@@ -380,6 +382,16 @@ func (o *Options) AllCaps() []task.Cap {
 		}
 	}
 	return all
+}
+
+// Varies reports whether tasks may differ in their directories or environments, and so in the program that a
+// name stands for.
+func (p *Pool) Varies() bool { return p.Dirs != "" || len(p.Env) > 0 }
+
+// variesDir reports whether Workdir is a template.
+func (o *Options) variesDir() bool {
+	dir := o.Pool.Workdir
+	return strings.Contains(dir, "{") || strings.Contains(dir, o.Command.Replace)
 }
 
 // Words returns the command that takes the records; with --worker, that is the command of the workers. It is

@@ -44,6 +44,7 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 	case len(refused) > 0:
 		return nil, &refused[0]
 	case c.takesRunOptions():
+		o.Command.readVariables()
 		if err := o.Command.checkOperators(); err != nil {
 			return nil, err
 		}

@@ -25,7 +25,7 @@ type Rerun struct {
 // nothing else depends on their records.
 func (r Rerun) CommandsSuffice() bool {
 	fromEnv := func(u use) bool { return u.env }
-	return !r.Input.JSON && !r.Any("key cost priority weight needs tag tag-string json state makes stdout-to stdin") && !slices.ContainsFunc(r.uses, fromEnv)
+	return !r.Input.JSON && !r.Any("key cost priority weight needs tag tag-string json state makes stdout-to stdin setenv") && r.Pool.Dirs == "" && !slices.ContainsFunc(r.uses, fromEnv)
 }
 
 // WhyChanged returns why a task would change if a list of records ran it again, or "".
@@ -38,7 +38,7 @@ func (r Rerun) WhyChanged(t *task.Task) string {
 		words = t.Argv // the record is the command, so what it contains counts
 	}
 	number := r.NumberPlaceholder(words)
-	if r.hasPlaceholder(slices.Concat(r.Makes.Outs, r.Makes.Reads, []string{r.Makes.Stdout}), "{#}") {
+	if r.hasPlaceholder(slices.Concat(r.Makes.Outs, r.Makes.Reads, r.Pool.Env, []string{r.Makes.Stdout, r.Pool.Dirs}), "{#}") {
 		number = "{#}"
 	}
 	if number != "" {
@@ -165,7 +165,7 @@ func (o *Options) Identity() string {
 	}
 	alone := o.Makes.Any() && o.Do != DoServe // the files that tasks make identify them, not the command
 	for _, u := range o.uses {
-		if n := u.opt.name; n == "makes" || n == "stdout-to" || alone && n == "workdir" {
+		if n := u.opt.name; n == "makes" || n == "stdout-to" || alone && n == "workdir" || !alone && n == "setenv" {
 			words = u.appendTyped(words)
 		}
 	}

@@ -28,7 +28,7 @@ var parsers = map[string]any{
 	"topics": sched.ParseTopics, "cap": addCap, "offers": addOffers, "rate": parseRate, "load": parseLoad, "memfree": parseMemFree,
 	"ready": parseReady, "retry-on": parseRetryOn, "halt": parseHalt, "deadline": parseDeadline, "progress": parseProgress,
 	"queue": parseQueue, "variable": parseVariable, "labels": parseLabels, "name": parseName, "host": parseHost, "output": parseOutput,
-	"in": parseIn, "at": parseAt, "limit": parseLimit, "task": parseTask, "bound": parseBound,
+	"in": parseIn, "at": parseAt, "limit": parseLimit, "task": parseTask, "bound": parseBound, "setting": parseSetting,
 	"version":    func(string) (string, error) { return versionText(), nil },
 	"completion": func(shell string) (string, error) { return completionScripts[shell], nil },
 }
@@ -95,6 +95,14 @@ func parseVariable(s string) (string, error) {
 func matchName(expr, s, hint string) (string, error) {
 	if !regexp.MustCompile(`^(?:`+expr+`)$`).MatchString(s) || isNumber(s) {
 		return "", errors.New(hint)
+	}
+	return s, nil
+}
+
+// parseSetting parses a variable with the template of its value.
+func parseSetting(s string) (string, error) {
+	if !assignment().MatchString(s) {
+		return "", errors.New("write NAME=VALUE; the name has letters, digits and _")
 	}
 	return s, nil
 }

@@ -113,9 +113,6 @@ func checkReady(o *cli.Options, p plan, stdin *os.File) error {
 		return err
 	}
 	if o.Pool.Workdir != "" && !o.Elsewhere() {
-		if strings.Contains(o.Pool.Workdir, "{}") {
-			return misuse("--workdir is one directory for all tasks", "write the command as 'cd {} && …'")
-		}
 		if _, err := os.Stat(o.Pool.Workdir + "/."); err != nil {
 			return misuse("change to directory "+o.Pool.Workdir+": "+errors.Unwrap(err).Error(),
 				"give --workdir a directory that tasks can run in")
@@ -136,7 +133,7 @@ func checkReady(o *cli.Options, p plan, stdin *os.File) error {
 func findCommand(o *cli.Options) error {
 	name := o.Template().Program()
 	later := !o.Input.ReadsStdin() || o.Any("state joblog results junit")
-	if name == "" || o.Elsewhere() || o.Show.DryRun || later && o.Command.Shell == "" {
+	if name == "" || o.Elsewhere() || o.Pool.Varies() || o.Show.DryRun || later && o.Command.Shell == "" {
 		return nil
 	}
 	if status, err := proc.Find(name, o.Pool.Workdir); err != nil {

@@ -144,7 +144,7 @@ func (s *source) compile() error {
 // mayNameColumn reports whether a template seems to name a column although the columns have no names.
 func (s *source) mayNameColumn(cfg expand.Config) bool {
 	o := s.opts
-	texts := append([]string{o.Sched.Key, o.Sched.Cost, o.Output.Results, o.Output.TagString, o.Terms.Priority, o.Terms.Weight, o.Terms.Needs}, cfg.Words...)
+	texts := append([]string{o.Sched.Key, o.Sched.Cost, o.Output.Results, o.Output.TagString, o.Terms.Priority, o.Terms.Weight, o.Terms.Needs, o.Pool.Dirs}, slices.Concat(o.Pool.Env, cfg.Words)...)
 	return (o.Input.CSV || o.Input.Colsep != nil) && !o.Input.Header && slices.ContainsFunc(texts, cfg.MayName)
 }
 
@@ -187,6 +187,10 @@ func (s *source) compileTexts(tc *input.TasksConfig, c *compiler) error {
 	tc.Key, tc.Cost = c.text("key", o.Sched.Key, late), c.text("cost", o.Sched.Cost, late)
 	tc.Priority, tc.Weight = c.text("priority", o.Terms.Priority, late), c.text("weight", o.Terms.Weight, late)
 	tc.Needs, tc.Results = c.text("needs", o.Terms.Needs, late), c.text("results", o.Output.Results, variesByAttempt)
+	tc.Dir = c.text("workdir", o.Pool.Dirs, late)
+	for _, env := range o.Pool.Env {
+		tc.Env = append(tc.Env, c.text("setenv", env, late))
+	}
 	tag := o.Output.TagString
 	if o.Output.Tag {
 		if tag = o.Command.Replace; s.blocks != nil {
@@ -342,7 +346,7 @@ func (w *wiring) sameCommand() bool {
 		return w.detached.SameCommand
 	}
 	_, same := w.source.template.Command()
-	return same && !w.opts.ObjectTasks() && !w.opts.Fed()
+	return same && !w.opts.ObjectTasks() && !w.opts.Fed() && !w.opts.Pool.Varies()
 }
 
 // resumes reports whether the same command resumes a run that stopped, even without a journal. It

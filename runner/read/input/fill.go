@@ -45,8 +45,22 @@ func (t *Tasks) Fill(tk *task.Task) error {
 	if err != nil {
 		return err
 	}
+	t.fillPlace(tk, v)
 	t.fillCommand(tk, v)
 	return tk.Err
+}
+
+// fillPlace sets the working directory of a task, unless it has its own, and the variables that it does not
+// set itself.
+func (t *Tasks) fillPlace(tk *task.Task, v expand.Values) {
+	if t.cfg.Dir != nil && tk.Dir == "" && tk.Err == nil {
+		if tk.Dir = t.cfg.Dir.Expand(v); tk.Dir == "" {
+			tk.Err = errors.New("the name of its directory is empty")
+		}
+	}
+	for i, text := range t.cfg.Env {
+		tk.Env = slices.Insert(tk.Env, i, text.Expand(v))
+	}
 }
 
 // Tag sets the tag of a task that has its records.
@@ -69,6 +83,7 @@ func (t *Tasks) fillTexts(tk *task.Task, v *expand.Values, obj Object, w rawText
 			tk.Err = t.r.errorAt(err)
 		}
 	}
+	t.fillPlace(tk, *v)
 	for i, text := range [...]*expand.Text{t.cfg.Priority, t.cfg.Weight, t.cfg.Needs, t.cfg.Key, t.cfg.Cost} {
 		if text != nil && w[i] == nil {
 			w[i] = new(text.Expand(*v))
