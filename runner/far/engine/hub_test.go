@@ -61,36 +61,6 @@ func (h *hub) as(t *testing.T, name string) string {
 	return file
 }
 
-func TestHub(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	h := testHub(t, dir)
-	_, err := openHub(served(dir, "127.0.0.1:0"))
-	require.ErrorContains(t, err, "another crew engine serve uses "+dir)
-	_, err = openHub(served(t.TempDir(), h.server.Addr().String()))
-	require.ErrorContains(t, err, "address already in use: stop the program that listens there")
-	_, err = openHub(served(t.TempDir(), "192.0.2.1:0"))
-	require.ErrorContains(t, err, "this machine does not have that address: write --listen 0.0.0.0 --host 192.0.2.1")
-	for _, listen := range []string{":x", "4222", "127.0.0.1:65536", "a:b:c"} {
-		_, err = openHub(served(t.TempDir(), listen))
-		require.ErrorContains(t, err, "is not an address to listen on", listen)
-	}
-
-	_, err = connect(h.url, nil)
-	require.ErrorContains(t, err, "does not know this user")
-	s, err := connect(h.as(t, "submitter"), nil)
-	require.NoError(t, err)
-	s.close()
-
-	h.close()
-	h, err = openHub(served(dir, "127.0.0.1:0"))
-	require.NoError(t, err)
-	defer h.close()
-	s, err = connect(h.as(t, "submitter"), nil)
-	require.NoError(t, err)
-	s.close()
-}
-
 // certificate makes a certificate for a name, and returns its files.
 func certificate(t *testing.T, name string) (cert, key string) {
 	t.Helper()
@@ -241,30 +211,4 @@ func TestStatusElsewhere(t *testing.T) {
 	}
 	require.NoError(t, look("admin:a"))
 	require.ErrorContains(t, look("worker:w"), "do not allow that")
-}
-
-// A hub refuses a directory that other users may write to, or that has other files.
-func TestHubRefusesDirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "hub")
-	require.NoError(t, os.Mkdir(dir, 0o700))
-	require.NoError(t, os.Chmod(dir, 0o770))
-	open := func() error {
-		_, err := openHub(served(dir, "127.0.0.1:0"))
-		return err
-	}
-	require.EqualError(t, open(), "others may write to "+dir+": run chmod -R go-w on it, or give another directory")
-	require.NoError(t, os.Chmod(dir, 0o700))
-	require.NoError(t, os.Symlink("../victim", filepath.Join(dir, "lock")))
-	require.EqualError(t, open(), dir+" has files that are not from a hub: give a new or empty --dir")
-	require.NoError(t, os.Remove(dir+"/lock"))
-	crewtest.WriteFile(t, dir+"/thesis.tex", "", 0o600)
-	require.EqualError(t, open(), dir+" has files that are not from a hub: give a new or empty --dir")
-	require.NoFileExists(t, dir+"/lock")
-	require.NoFileExists(t, dir+"/../victim")
-}
-
-func TestNoServer(t *testing.T) {
-	t.Parallel()
-	_, err := connect("nats://ada:secret@127.0.0.1:1", nil)
-	require.EqualError(t, err, "connect to nats://127.0.0.1:1: no server answers: start one there with crew engine serve, or correct the URL")
 }
