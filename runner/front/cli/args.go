@@ -57,10 +57,10 @@ func (c *command) split(args []string) (line, error) {
 	return l, nil
 }
 
-// checkHeader refuses the value that --header takes in GNU parallel.
+// checkHeader refuses the colon that can follow --header in GNU parallel.
 func (l *line) checkHeader() error {
 	if n := len(l.uses); n > 0 && l.uses[n-1].opt.name == "header" && l.operands[0] == ":" {
-		return &UsageError{"--header takes no value", "drop the : after it"}
+		return &UsageError{"--header takes only a number", "drop the : after it"}
 	}
 	return nil
 }
@@ -99,7 +99,9 @@ func (c *command) splitLong(arg string, next []string) (uses []use, rest []strin
 	case u.opt.value == "" && attached:
 		return nil, nil, &UsageError{u.spelled + " takes no value", "write " + u.spelled + " alone"}
 	case u.opt.implied != "" && !attached:
-		u.value = u.opt.implied
+		if u.value = u.opt.implied; u.opt.value == "N" && len(next) > 0 && isNumber(next[0]) { // no program is called so
+			u.value, next = next[0], next[1:]
+		}
 	case u.opt.value != "" && !attached:
 		if len(next) == 0 {
 			return nil, nil, missingValue(u)

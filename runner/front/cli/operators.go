@@ -100,7 +100,7 @@ func (c Command) script() string {
 // columns.
 func (o *Options) Template() expand.Config {
 	c := o.Command
-	return expand.Config{Words: o.Words(), Shell: c.Shell, Replace: c.Replace, Columns: expand.Columns{Fields: o.Input.JSON || o.Input.Header}}
+	return expand.Config{Words: o.Words(), Shell: c.Shell, Replace: c.Replace, Columns: expand.Columns{Fields: o.Input.JSON || o.Input.Header > 0}}
 }
 
 // MayLackColons reports whether the command may end in values that lack a ::: before them, or may be meant

@@ -71,7 +71,7 @@ func newOption(f reflect.StructField, row, path string) *option {
 		o.choices = o.values
 	}
 	if alone {
-		o.implied, _, _ = strings.Cut(o.choices, " ")
+		o.implied, _, _ = strings.Cut(strings.Replace(o.values, "..", " ", 1), " ")
 	}
 	if f.Name != "_" {
 		return o
@@ -161,7 +161,7 @@ type use struct {
 
 // word returns the option as one word: --name or --name=value.
 func (u use) word() string {
-	if u.opt.value == "" {
+	if u.opt.value == "" || u.opt.implied != "" && u.value == u.opt.implied {
 		return "--" + u.opt.name
 	}
 	return "--" + u.opt.name + "=" + u.value

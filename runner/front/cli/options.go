@@ -62,7 +62,8 @@ type Input struct {
 	Delim     string         `row:"-d, --delimiter STR | run | records end with STR; knows \\n \\t \\0 \\xHH" by:"delimiter"`
 	Colsep    *regexp.Regexp `row:"-C, --colsep REGEX | runs | split records into columns at REGEX" by:"colsep"`
 	CSV       bool           `row:"--csv | runs | records are rows of CSV"`
-	Header    bool           `row:"--header | run | the first record names the columns"`
+	Header    int            `row:"--header[=N] | run | the first record (of N) names the columns | 1.."`
+	Skip      int            `row:"--skip N | run | leave out the first N records of each file | 1.."`
 	JSON      bool           `row:"--input FORMAT | all | lines (default), or json: one object per line | lines json"`
 	SkipEmpty bool           `row:"-r, --no-run-if-empty | run | skip empty records"`
 	EOF       string         `row:"-E, --eof STR | run | stop reading at the record STR | any"`

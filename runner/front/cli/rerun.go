@@ -95,7 +95,7 @@ func (r Rerun) omits(name string) bool {
 	case hasWord("shard times", name): // with --state, they are part of the journal's command
 		return r.State.Dir == "" && (name == "shard" || r.Sched.Order == "")
 	}
-	return name == "eof" || name == "input" && !r.Input.JSON || r.CommandLines && hasWord("header max-args max-chars spread replace", name)
+	return name == "eof" || name == "skip" || name == "input" && !r.Input.JSON || r.CommandLines && hasWord("header max-args max-chars spread replace", name)
 }
 
 // Line returns a command line, quoted for a shell, that runs other records the way this run does. options and
@@ -174,7 +174,7 @@ func (o *Options) Identity() string {
 	}
 	for name := range strings.FieldsSeq(commandOptions) {
 		if u := o.given(name); u != nil {
-			words = u.appendTyped(words)
+			words = u.forList().appendTyped(words)
 		}
 		if name == "shard" && o.Input.Shard.Of > 0 {
 			for _, path := range o.Input.Times { // the times determine the share
@@ -194,6 +194,14 @@ func (o *Options) Identity() string {
 	return strings.Join(words, " ")
 }
 
+// forList returns the option for a list of records, whose header is one record.
+func (u use) forList() use {
+	if u.opt.name == "header" {
+		u.value = u.opt.implied
+	}
+	return u
+}
+
 // appendTyped appends the option in its shortest form, quoted for a shell.
 func (u use) appendTyped(words []string) []string {
 	if u.opt.implied != "" {
@@ -206,9 +214,12 @@ func (u use) appendTyped(words []string) []string {
 	return words
 }
 
-// withUnusedFile renames the output file of an option, so that the new run does not overwrite this run's
+// withUnusedFile changes an option for other records. It renames the output file of an option, so that the new run does not overwrite this run's
 // joblog, report or results. With --state, the new run completes them, so their names stay.
 func (r Rerun) withUnusedFile(u use) use {
+	if !r.Unread {
+		u = u.forList()
+	}
 	if r.State.Dir != "" {
 		return u
 	}

@@ -45,7 +45,7 @@ func TestExamples(t *testing.T) {
 			}
 			seen++
 			o := parsed(t, words...)
-			if o.Print != "" || o.Do != cli.DoRun || o.Input.Header {
+			if o.Print != "" || o.Do != cli.DoRun || o.Input.Header > 0 {
 				continue
 			}
 			o.Input.Files, o.Input.Groups = nil, nil

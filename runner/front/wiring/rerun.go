@@ -53,7 +53,7 @@ func (s *source) rerunConfig() sink.RerunConfig {
 	if again.TakesText() {
 		cfg.StdinEnd = s.tasks.Separator()
 	}
-	if in.Header {
+	if in.Header > 0 {
 		cfg.Header = s.reader.Names
 	}
 	return cfg
@@ -105,7 +105,7 @@ func (s *source) describeRest(id uint64, at int64) string {
 		default:
 			z = "?" // no tool handles this separator
 		}
-		if tool = fmt.Sprintf("tail -%sn +%d", z, from); in.Header {
+		if tool = fmt.Sprintf("tail -%sn +%d", z, from); in.Header+in.Skip > 0 {
 			tool = fmt.Sprintf("sed -%se %d,%dd", z, s.reader.Header()+1, from-1)
 		}
 	}
@@ -114,7 +114,7 @@ func (s *source) describeRest(id uint64, at int64) string {
 	if name == "-" {
 		name = "standard input"
 	}
-	if number := again.NumberPlaceholder(o.Words()); len(paths) == 1 && z != "?" && number == "" && !(o.Pipe.On && in.Header) && !in.Shard.ByPosition() {
+	if number := again.NumberPlaceholder(o.Words()); len(paths) == 1 && z != "?" && number == "" && !(o.Pipe.On && in.Header+in.Skip > 0) && !in.Shard.ByPosition() {
 		how = "give it again to: " + tool
 		if st, err := os.Stat(paths[0]); name == paths[0] && err == nil && st.Mode().IsRegular() && !strings.Contains(name, "/fd/") {
 			how = tool + " " + task.Quote(asPath(paths[0]))

@@ -62,7 +62,7 @@ func inputConfig(o *cli.Options, stdin io.Reader) input.Config {
 	in := o.Input
 	cfg := input.Config{
 		Stdin: stdin, Files: in.Files, Groups: in.Groups, SkipEmpty: in.SkipEmpty,
-		Format:   input.Format{Delimiter: in.Delim, Colsep: in.Colsep, Header: in.Header},
+		Format:   input.Format{Delimiter: in.Delim, Colsep: in.Colsep, Header: in.Header, Skip: in.Skip},
 		Comments: len(o.Words()) == 0 && !in.JSON,
 	}
 	switch {
@@ -145,7 +145,7 @@ func (s *source) compile() error {
 func (s *source) mayNameColumn(cfg expand.Config) bool {
 	o := s.opts
 	texts := append([]string{o.Sched.Key, o.Sched.Cost, o.Output.Results, o.Output.TagString, o.Terms.Priority, o.Terms.Weight, o.Terms.Needs, o.Pool.Dirs}, slices.Concat(o.Pool.Env, cfg.Words)...)
-	return (o.Input.CSV || o.Input.Colsep != nil) && !o.Input.Header && slices.ContainsFunc(texts, cfg.MayName)
+	return (o.Input.CSV || o.Input.Colsep != nil) && o.Input.Header == 0 && slices.ContainsFunc(texts, cfg.MayName)
 }
 
 // compileCommand compiles the command. If it makes files, {outN} beyond the last --makes is an error,
@@ -334,7 +334,7 @@ func leastChars(t *expand.Template) int {
 // indexesRecords reports whether {N} in the command stands for the Nth of its records, not for a column.
 func (s *source) indexesRecords() bool {
 	in := s.opts.Input
-	columns := in.Sources() > 1 || in.Colsep != nil || in.CSV || in.Header
+	columns := in.Sources() > 1 || in.Colsep != nil || in.CSV || in.Header > 0
 	return !columns && s.template.Counts()
 }
 

@@ -33,7 +33,7 @@ const MaxBlock = 1 << 30
 // input is read into buffers, which are reused once their blocks are freed.
 type Blocks struct {
 	cutter  cutter
-	header  bool
+	format  Format
 	head    []byte
 	parts   []part // the first one is being cut
 	buffers buffers
@@ -45,13 +45,13 @@ type part struct {
 	file *os.File // nil for a stream
 	content
 	off        int64 // where the next block begins
-	headerDone bool  // its header has been cut off, if it has one
+	headerDone bool  // the skipped records and the header have been cut off, if it has any
 }
 
 // OpenBlocks opens all files. Files that are cut into ranges stay open.
 func OpenBlocks(cfg BlocksConfig) (*Blocks, error) {
 	c := cutter{boundary: []byte(cfg.End + cfg.Start), ending: len(cfg.End), bytes: cfg.Bytes, records: cfg.Records}
-	b := &Blocks{cutter: c, header: cfg.Format.Header}
+	b := &Blocks{cutter: c, format: cfg.Format}
 	b.buffers.size = 2 * span // with Records, several blocks share a buffer
 	if cfg.Records == 0 {
 		b.buffers.size = int(min(cfg.Bytes, MaxBlock)) + len(cfg.Start) + 1
@@ -134,32 +134,38 @@ func (b *Blocks) next(blk *task.Block) error {
 	return io.EOF
 }
 
-// cutHeader cuts off the header if p starts with it.
+// cutHeader cuts off the skipped records, and then the header if p continues with it.
 func (b *Blocks) cutHeader(p *part) error {
-	if p.headerDone || !b.header {
+	if p.headerDone {
 		return nil
 	}
 	p.headerDone = true
-	one := b.cutter
-	one.bytes, one.records = 0, 1
-	to, err := one.next(p, p.off)
-	if err != nil {
-		return err
-	}
-	n := int(to - p.off)
-	text, err := p.bytesAt(p.off, n)
-	switch {
-	case err != nil || n == 0:
-		return err
-	case b.head == nil:
-		b.head = bytes.Clone(text[:n])
-	case !bytes.Equal(b.head, text[:n]):
-		return nil
-	}
-	b.cutter.lines = one.lines
-	if p.off = to; p.file == nil {
-		_, free := p.content.(*inMemory).take(n)
-		free()
+	for i, records := range [...]int{b.format.Skip, b.format.Header} {
+		if records == 0 {
+			continue
+		}
+		c := b.cutter
+		c.bytes, c.records, c.roundUp = 0, records, false
+		to, err := c.next(p, p.off)
+		if err != nil {
+			return err
+		}
+		n := int(to - p.off)
+		text, err := p.bytesAt(p.off, n)
+		switch {
+		case err != nil || n == 0:
+			return err
+		case i == 0: // skipped
+		case b.head == nil:
+			b.head = bytes.Clone(text[:n])
+		case !bytes.Equal(b.head, text[:n]):
+			return nil
+		}
+		b.cutter.lines = c.lines
+		if p.off = to; p.file == nil {
+			_, free := p.content.(*inMemory).take(n)
+			free()
+		}
 	}
 	return nil
 }

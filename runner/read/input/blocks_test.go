@@ -93,20 +93,23 @@ func blocksOf(t require.TestingT, cfg BlocksConfig) (list []string) {
 
 // checkBlocks compares the blocks of text, read as a stream and as a file, with those of naive.
 func checkBlocks(t require.TestingT, path string, text []byte, cfg BlocksConfig, of func(io.Reader) io.Reader) {
-	want, off := []string(nil), 0
-	for _, end := range naive(text, cfg) {
-		want = append(want, string(text[off:end]))
-		off = end
-	}
-	if cfg.Format.Header && len(want) > 0 {
-		one := cfg
-		one.Bytes, one.Records = 0, 1
-		n := naive(text, one)[0]
-		want, off = nil, n
-		for _, end := range naive(text[n:], cfg) {
-			want = append(want, string(text[:n])+string(text[off:n+end]))
-			off = n + end
+	want, rest, off := []string(nil), text, 0
+	cut := func(records int) string {
+		first := cfg
+		first.Bytes, first.Records = 0, records
+		n := 0
+		if records > 0 && len(rest) > 0 {
+			n = naive(rest, first)[0]
 		}
+		head := rest[:n]
+		rest = rest[n:]
+		return string(head)
+	}
+	cut(cfg.Format.Skip)
+	head := cut(cfg.Format.Header)
+	for _, end := range naive(rest, cfg) {
+		want = append(want, head+string(rest[off:end]))
+		off = end
 	}
 	same := func(got []string) {
 		if !slices.Equal(want, got) { // not require.Equal: they may be long
@@ -125,7 +128,7 @@ func checkBlocks(t require.TestingT, path string, text []byte, cfg BlocksConfig,
 	n, ok := CountBlocks(cfg, new(atomic.Bool))
 	require.Equal(t, len(text) > 0, ok)
 	require.True(t, !ok || int(n) == len(want))
-	if !cfg.Format.Header && len(text) > 0 { // a part ends after its share, so there may be fewer parts than asked for, but not more
+	if head == "" && len(rest) == len(text) && len(text) > 0 { // a part ends after its share, so there may be fewer parts than asked for, but not more
 		cfg.Bytes, cfg.Records, cfg.Parts = 0, 0, 1+len(text)%5
 		parts := blocksOf(t, cfg)
 		require.True(t, string(text) == strings.Join(parts, ""))
@@ -137,7 +140,7 @@ func TestBlocksAreThoseOfAModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text")
 	rapid.Check(t, func(t *rapid.T) {
 		marks := rapid.SampledFrom([]string{"", "\n", "\n\n", "aba", "ab", ">", "-\n-", "\x00"})
-		cfg := BlocksConfig{Start: marks.Draw(t, "start"), End: marks.Draw(t, "end"), Format: Format{Header: rapid.Bool().Draw(t, "header")}}
+		cfg := BlocksConfig{Start: marks.Draw(t, "start"), End: marks.Draw(t, "end"), Format: Format{Header: rapid.IntRange(0, 2).Draw(t, "header"), Skip: rapid.IntRange(0, 2).Draw(t, "skip")}}
 		around := []string{cfg.End + cfg.Start, cfg.End, cfg.Start, "ababa", "\n\n\n", ""}
 		if rapid.Bool().Draw(t, "csv") {
 			cfg.Start, cfg.End, cfg.Format.Kind = "", "\n", CSV

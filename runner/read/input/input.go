@@ -31,7 +31,8 @@ type Format struct {
 	Kind      Kind
 	Delimiter string         // ends a record of Lines and JSON; "" means "\n"
 	Colsep    *regexp.Regexp // separates the columns of Lines; nil means one column
-	Header    bool           // the first record of each source names its columns; not with JSON
+	Header    int            // number of records at the start of each source of which the first names its columns; not with JSON
+	Skip      int            // number of records to leave out before the header of each file, or the first of the values
 }
 
 // Group is one source of a product: the given values or, if Values is nil, the records of a file.

@@ -48,7 +48,9 @@ func (w *writer) config() {
 	if w.chance(20) {
 		e.EOF = &stop
 	}
-	if e.Format.Header = w.chance(30); !e.Format.Header && w.chance(30) {
+	if w.chance(30) {
+		e.Format.Header = 1 + w.IntN(2)
+	} else if w.chance(30) {
 		e.MaxRecord = 40
 	}
 	switch w.IntN(6) {
@@ -62,6 +64,9 @@ func (w *writer) config() {
 		e.Format.Colsep, w.joined, w.sound = regexp.MustCompile(","), []string{","}, regexp.MustCompile("^[^,]*$")
 	case 4:
 		e.Format.Colsep, w.joined, w.sound = regexp.MustCompile(" +|;"), []string{" ", "   ", ";"}, regexp.MustCompile("^[^ ;]+$")
+	}
+	if w.chance(20) {
+		e.Format.Skip = 1 + w.IntN(3)
 	}
 	e.Command = &expand.Config{Words: pick(w, []string{"r", "{}"}, []string{"r", "<{}>", "{-1}{%}", "{#}"}, []string{"r", "{1}", "-{1}"})}
 	if e.Format.Kind != JSON && w.chance(40) {
@@ -135,13 +140,13 @@ func (w *writer) source(files int, values bool) (rows []row, texts []string) {
 		text, line := "", int64(1)
 		for i := range w.IntN(12) {
 			r, cr := w.row(n, end), ""
-			if f.Header && i == 0 && (file == 0 || w.chance(60)) {
+			if f.Header > 0 && i == f.Skip && (file == 0 || w.chance(60)) {
 				r = header
 			}
 			if f.Kind == CSV && !values && w.chance(20) {
 				cr = "\r"
 			}
-			if r.file, r.size = file, len(r.text)+len(cr); i == 0 && w.chance(20) && !values && (f.Kind != Lines || f.Colsep != nil || f.Header) {
+			if r.file, r.size = file, len(r.text)+len(cr); i == 0 && w.chance(20) && !values && (f.Kind != Lines || f.Colsep != nil || f.Header > 0) {
 				text = byteOrderMark
 				r.size += len(text)
 			}
@@ -168,8 +173,14 @@ func (w *writer) source(files int, values bool) (rows []row, texts []string) {
 
 // read returns the rows that a Reader returns as records.
 func (w *writer) read(rows []row) (records []row) {
-	file, names := -1, []string(nil)
+	file, first, skip, names := -1, false, 0, []string(nil)
 	for _, r := range rows {
+		if r.file != file {
+			file, first, skip = r.file, true, w.e.Format.Skip
+		}
+		if skip--; skip >= 0 {
+			continue
+		}
 		blank := strings.TrimSpace(r.text) == ""
 		switch {
 		case w.e.MaxRecord > 0 && r.size > w.e.MaxRecord:
@@ -180,12 +191,12 @@ func (w *writer) read(rows []row) (records []row) {
 			w.e.Comments && r.text[0] == '#':
 			continue
 		}
-		first := r.file != file
-		if file = r.file; w.e.Format.Header && first && (names == nil || slices.Equal(r.cols, names)) {
-			names = r.cols
-			continue
+		if w.e.Format.Header > 0 && first && (names == nil || slices.Equal(r.cols, names)) {
+			names, skip = r.cols, w.e.Format.Header-1
+		} else {
+			records = append(records, r)
 		}
-		records = append(records, r)
+		first = false
 	}
 	return records
 }

@@ -1,7 +1,6 @@
 package input
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,6 @@ type Reader struct {
 
 	delimiter string
 	names     []string
-	header    int // see Header
 
 	// state
 
@@ -53,7 +51,7 @@ func (r *Reader) open(cfg Config) error {
 		}
 	}
 	r.delimiter, r.row = r.firstSource().delim, make([]Record, len(r.axes))
-	if !cfg.Format.Header {
+	if cfg.Format.Header == 0 {
 		return nil
 	}
 	return r.readHeaders()
@@ -78,7 +76,8 @@ func (r *Reader) First() []string {
 	return rec.Columns
 }
 
-// readHeaders reads the first record of each source as names of its columns.
+// readHeaders reads the first record of each source as names of its columns. The rest of the header is
+// left out later.
 func (r *Reader) readHeaders() error {
 	r.names = []string{}
 	for _, a := range r.axes {
@@ -91,8 +90,7 @@ func (r *Reader) readHeaders() error {
 			if err != nil && err != io.EOF {
 				return fmt.Errorf("read the header: %w", err)
 			}
-			s.header = rec.Columns
-			r.header = cmp.Or(r.header, s.lines)
+			s.header, s.skip, s.head = rec.Columns, s.cfg.Format.Header-1, s.lines
 			for _, n := range rec.Columns {
 				r.names = append(r.names, strings.TrimSuffix(n, "\r")) // the lines may end in CRLF
 			}
@@ -133,8 +131,9 @@ func openFiles(stdin io.Reader, paths []string) ([]file, error) {
 // returns nil if there is no header.
 func (r *Reader) Names() []string { return r.names }
 
-// Header returns how many lines the header takes in the first source that is read from a file, or 0.
-func (r *Reader) Header() int { return r.header }
+// Header returns how many lines precede the first record in the first file of the first source. It is
+// valid once a record has been read.
+func (r *Reader) Header() int { return r.firstSource().head }
 
 // Named returns a Reader without records. Its columns have the given names.
 func Named(names []string) *Reader { return &Reader{names: names} }

@@ -59,7 +59,9 @@ type stream struct {
 	scan   scanner
 	slab   slab
 	name   string
-	header []string // of the first file; an equal first record of a later file is left out
+	header []string // of the first file, its first record; a later file may begin with an equal one
+	skip   int      // number of records to leave out next
+	head   int      // number of lines before the first record in the first file
 	first  bool     // the next record is the first of its file
 	at     int      // number of the file that is being read
 	line   int      // where the latest record began
@@ -69,7 +71,7 @@ type stream struct {
 }
 
 func newStream(cfg Config, values []string, files []file) *stream {
-	s := &stream{cfg: cfg, split: newSplitter(cfg.Format), values: values, files: files}
+	s := &stream{cfg: cfg, split: newSplitter(cfg.Format), values: values, files: files, skip: cfg.Format.Skip}
 	s.delim = cfg.Format.Delimiter
 	if s.delim == "" {
 		s.delim = "\n"
@@ -85,7 +87,7 @@ func newStream(cfg Config, values []string, files []file) *stream {
 }
 
 func (s *stream) open() {
-	s.name, s.first = s.files[0].name, true
+	s.name, s.first, s.skip = s.files[0].name, true, s.cfg.Format.Skip
 	s.line, s.lines = 0, 0
 	s.scan.reset(s.files[0].rd)
 }
@@ -114,6 +116,12 @@ func (s *stream) next(rec *Record) error {
 			s.err = err
 			break
 		}
+		if s.skip > 0 {
+			if s.skip--; s.at == 0 {
+				s.head = s.lines
+			}
+			continue
+		}
 		if size > s.scan.max {
 			s.first = false
 			*rec = Record{place: s.place(s.line), Err: fmt.Errorf("%s: record is %d bytes, the limit is %d", s.position(), size, s.scan.max)}
@@ -130,6 +138,7 @@ func (s *stream) next(rec *Record) error {
 		s.first = false
 		s.setRecord(rec, text)
 		if first && s.header != nil && slices.Equal(rec.Columns, s.header) {
+			s.skip = s.cfg.Format.Header - 1
 			continue
 		}
 		return nil
@@ -146,7 +155,7 @@ func (s *stream) buffered() bool {
 	// may hide this.
 	rec, ok := s.scan.buffered()
 	all := s.cfg.Format.Kind == Lines && !s.cfg.SkipEmpty && !s.cfg.Comments // no record is skipped
-	return ok && (!s.first || s.header == nil) && (all || s.lines > 0 && len(rec) > 0 && rec[0] > ' ' && rec[0] != '#')
+	return ok && s.skip == 0 && (!s.first || s.header == nil) && (all || s.lines > 0 && len(rec) > 0 && rec[0] > ' ' && rec[0] != '#')
 }
 
 // skips reports whether a record with this text is left out.
@@ -208,7 +217,7 @@ func (s *stream) clean(raw []byte) []byte {
 	s.line = s.lines + 1
 	s.lines++
 	f := &s.cfg.Format
-	if s.line == 1 && (f.Kind != Lines || f.Colsep != nil || f.Header) {
+	if s.line == 1 && (f.Kind != Lines || f.Colsep != nil || f.Header > 0) {
 		raw = bytes.TrimPrefix(raw, []byte(byteOrderMark))
 	}
 	if s.split.csv {
