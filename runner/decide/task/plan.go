@@ -23,11 +23,11 @@ type Bound struct {
 }
 
 // BoundOf returns the bound on the output of t in a run with this plan.
-func (p Plan) BoundOf(t *Task) Bound {
+func (p *Plan) BoundOf(t *Task) *Bound {
 	if t.Origin != nil && t.Origin.Bound.Bytes > 0 {
-		return t.Origin.Bound
+		return &t.Origin.Bound
 	}
-	return p.Bound
+	return &p.Bound
 }
 
 // Show is how output and results are shown on stdout and stderr.

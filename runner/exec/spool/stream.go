@@ -30,11 +30,11 @@ type Room struct {
 }
 
 // NewRoom returns the whole room that a bound allows, or nil if it sets no limit.
-func NewRoom(b task.Bound) *Room {
+func NewRoom(b *task.Bound) *Room {
 	if b.Bytes == 0 {
 		return nil
 	}
-	return &Room{Bound: b}
+	return &Room{Bound: *b}
 }
 
 // Take returns as much of p as there is room for, and takes that room. r may be nil.
