@@ -74,6 +74,9 @@ func (w *wiring) about() control.Hello {
 // do carries out a command once the run is made.
 func (w *wiring) do(cmd task.Command) task.Reply {
 	<-w.made
+	if cmd.Op == task.Resize || cmd.Op == task.Grow {
+		w.resized.Store(true)
+	}
 	if w.detached != nil {
 		return w.detached.Do(cmd, w.run.Do)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"crew/runner/exec/kernel"
 	"crew/runner/exec/machine"
 	"crew/runner/exec/proc"
+	"crew/sched"
 )
 
 const (
@@ -66,7 +68,7 @@ func readJobs(s string, processes int64) (n int, file string, err error) {
 	}
 	text, err := os.ReadFile(s)
 	if err != nil {
-		return 0, "", fmt.Errorf("write N, N%%, +N, -N, 0, or a file that holds one of them; N is at most %d", maxJobsValue)
+		return 0, "", fmt.Errorf("write N, N%%, +N, -N, 0, auto, or a file that holds a number; N is at most %d", maxJobsValue)
 	}
 	n, ok := parseJobs(strings.TrimSpace(string(text)), here)
 	if !ok {
@@ -107,6 +109,40 @@ func watchJobs(file string, now int, do func(task.Command), notice func(string))
 			apply(n)
 		}
 	})
+}
+
+const (
+	autoInterval = 250 * time.Millisecond
+	failurePart  = 0.9 // of a task is lost if it fails: errors may come fast
+	shortMemory  = 20  // memory is short if less than one part in so many is available
+)
+
+// adjustJobs resizes the pool as auto says, until stop is called or the user has resized it.
+func adjustJobs(auto *sched.Auto, do func(task.Command) task.Reply, resized *atomic.Bool) (stop func()) {
+	quit, here := make(chan struct{}), machine.New("")
+	go func() {
+		for last := time.Now(); ; {
+			select {
+			case <-quit:
+				return
+			case <-time.After(autoInterval):
+			}
+			now := do(task.Command{Op: task.Look}).Snapshot
+			if now == nil || resized.Load() {
+				return
+			}
+			st := &now.Stats
+			s := sched.Sample{Good: float64(st.Done()) - failurePart*float64(st.Failed()), Ran: st.Ran, Busy: st.Busy, Idle: now.Blocking == nil || now.Blocking.By != task.BySlots}
+			if free, total, err := here.Memory(); err == nil {
+				s.Short = free < total/shortMemory
+			}
+			if before, n := auto.Workers(), auto.Next(s, time.Since(last)); n != before {
+				do(task.Command{Op: task.Resize, N: n})
+			}
+			last = time.Now()
+		}
+	}()
+	return func() { close(quit) }
 }
 
 // maxTasks returns how many tasks can run at a time with the given numbers of descriptors and of

@@ -2,16 +2,20 @@ package wiring
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 	"time"
 
 	"crew/runner/decide/core"
 	"crew/runner/decide/task"
 	"crew/runner/exec/jobserver"
+	"crew/runner/exec/kernel"
 	"crew/runner/exec/machine"
 	"crew/runner/front/cli"
 	"crew/runner/show/sink"
+	"crew/sched"
 )
 
 // plan holds the decisions that the command line implies. It is made before anything is opened, and
@@ -22,6 +26,7 @@ type plan struct {
 
 	jobs      int             // number of workers; 0 means paused, which only a --jobs file can say
 	file      string          // the file that jobs was read from; "" for none
+	auto      *sched.Auto     // chooses the number of workers; nil if that is fixed
 	join      *jobserver.Auth // make's jobserver, which the run joins; nil for none
 	processes int64           // limit on the processes and threads of crew and its tasks together
 
@@ -43,6 +48,9 @@ const (
 	tick   = 200 * time.Millisecond // how often the sinks are called when there are no events
 )
 
+// workersPerProcessor is how many workers -j auto starts for each processor, unless --max-jobs says so.
+const workersPerProcessor = 32
+
 // attachJobs is how many results crew engine attach fetches at once.
 const attachJobs = 4
 
@@ -50,7 +58,17 @@ const attachJobs = 4
 func newPlan(o *cli.Options, getenv func(string) string, person bool) (p plan, err error) {
 	here := machine.New("")
 	p.processes = here.Processes()
-	if written := o.Pool.Jobs; written != "" {
+	switch written := o.Pool.Jobs; written {
+	case "":
+	case "auto":
+		most := cmp.Or(o.Pool.Most, workersPerProcessor*here.Processors())
+		if most < o.Pool.Least {
+			return p, o.Bad("max-jobs", fmt.Errorf("it is less than --min-jobs %d", o.Pool.Least))
+		}
+		most = min(most, maxTasks(kernel.Limit(syscall.RLIMIT_NOFILE), p.processes))
+		p.auto = sched.NewAuto(here.Processors(), max(1, o.Pool.Least), most)
+		p.jobs = p.auto.Workers()
+	default:
 		if p.jobs, p.file, err = readJobs(written, p.processes); err != nil {
 			return p, o.Bad("jobs", err)
 		}

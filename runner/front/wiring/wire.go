@@ -124,6 +124,9 @@ func (w *wiring) execute() (end ending) {
 		do := func(cmd task.Command) { w.run.Do(cmd) }
 		w.onClose(watchJobs(file, w.plan.jobs, do, w.screen.Notice))
 	}
+	if w.plan.auto != nil {
+		w.onClose(adjustJobs(w.plan.auto, w.run.Do, &w.resized))
+	}
 	w.watchHosts()
 	e := w.run.Wait()
 	if w.detached != nil {

@@ -3,6 +3,7 @@ package wiring
 import (
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/mattn/go-isatty"
 
@@ -50,6 +51,7 @@ type wiring struct {
 	control    *control.Server // nil if the run cannot be controlled
 	curves     *series.Live    // nil like control
 	made       chan struct{}   // closed once run is set
+	resized    atomic.Bool     // a client has set the number of workers
 	run        *runner.Run
 	exec       runner.Executor
 	hostFiles  []string // the files that -S names
