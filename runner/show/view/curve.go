@@ -41,7 +41,7 @@ var charted = []struct {
 	name, kind string
 }{
 	{series.Ended, "Tasks ended", "ok"}, {series.Failed, "Failed tasks", "fail"}, {series.Running, "Running", "run"},
-	{series.Waiting, "Waiting", "off"}, {series.Memory, "Memory in use", "off"}, {series.Load, "Processes that run or wait to", "off"},
+	{series.Waiting, "Read and waiting", "off"}, {series.Memory, "Memory in use", "off"}, {series.Load, "Processes that run or wait to", "off"},
 }
 
 // overTime returns the charts of a report. Those of the runs are missing if they would cover too short a time, or
@@ -92,7 +92,7 @@ func (c *curve) draw(all series.Curves, f series.Figure, most float64) {
 	factor := 1.0
 	switch f {
 	case series.Ended, series.Failed:
-		c.Unit, factor = perTime(most, time.Duration(all.Width))
+		c.Unit = perPeriod(time.Duration(all.Width))
 	case series.Memory:
 		factor = 1.0 / (1 << 20)
 	}
@@ -112,19 +112,17 @@ func (c *curve) draw(all series.Curves, f series.Figure, most float64) {
 	}
 }
 
-// perTime returns the shortest of a second, a minute, an hour and a day in which the largest number of
-// ends is at least 1.
-func perTime(most float64, width time.Duration) (unit string, factor float64) {
-	for _, u := range []struct {
-		name string
-		d    time.Duration
-	}{{"per second", time.Second}, {"per minute", time.Minute}, {"per hour", time.Hour}, {"per day", 24 * time.Hour}} {
-		unit, factor = u.name, float64(u.d)/float64(width)
-		if most*factor >= 1 {
-			break
-		}
+// perPeriod says that a figure counts tasks in each period.
+func perPeriod(width time.Duration) string {
+	switch width {
+	case time.Second:
+		return "per second"
+	case time.Minute:
+		return "per minute"
+	case 24 * time.Hour:
+		return "per day"
 	}
-	return unit, factor
+	return "per " + task.Brief(width)
 }
 
 // Span says which time the charts cover.

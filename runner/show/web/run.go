@@ -148,8 +148,11 @@ func (r *run) report() (rep *history.Report, id string, next int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rep = r.totals.fold.Report()
-	if len(r.curves) > 0 { // also from before the run was watched
-		rep.Curves, rep.Archive = r.curves[0], r.curves[1:]
+	if len(r.curves) > 0 { // also from before the run was watched, but perhaps without its last moments
+		rep.Archive = r.curves[1:]
+		if r.over.IsZero() || rep.Curves.Start.Sub(r.curves[0].Start) > time.Second {
+			rep.Curves = r.curves[0]
+		}
 	}
 	return rep, r.lines.id, r.lines.next()
 }
