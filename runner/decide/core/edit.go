@@ -101,10 +101,13 @@ func (c *Core) find(cmd task.Command) ([]uint64, error) {
 	return ids, nil
 }
 
-// named returns the IDs in cmd or, if there are none, the IDs of the unfinished tasks of its key
-// or, with All, of the run.
+// named returns the IDs in cmd or, if there are none, the IDs of the unfinished tasks of its
+// Unique, of its key or, with All, of the run.
 func (c *Core) named(cmd task.Command) (ids []uint64) {
-	if len(cmd.IDs) > 0 {
+	switch by := c.queue.makers[cmd.Unique]; {
+	case by > 0:
+		return []uint64{by}
+	case len(cmd.IDs) > 0 || cmd.Unique != 0:
 		return cmd.IDs
 	}
 	for id, e := range c.entries {

@@ -20,7 +20,7 @@ import (
 // comes, since it may read the files of the task before it.
 
 // makers maps the hash of each target to the ID of the task that makes it, so that two tasks with
-// the same target are noticed. A fed run removes the targets of finished tasks.
+// the same target are noticed, and likewise task.Terms.Unique. A fed run removes finished tasks.
 type makers map[uint64]uint64
 
 // targetHash returns a hash of a target of t that does not depend on how the target is spelled. The
@@ -29,8 +29,14 @@ func targetHash(t *task.Task, target task.Target) uint64 {
 	return sched.Hash(cmp.Or(target.Real, filepath.Clean(t.PathIn("", target.Path))))
 }
 
-// claim notes the targets of t. It fails if another task makes the same file.
+// claim notes the targets of t. It fails if another task makes the same file, or is the same.
 func (m makers) claim(t *task.Task) error {
+	if err := m.sameAs(t); err != nil {
+		return err
+	}
+	if u := t.Terms().Unique; u != 0 {
+		m[u] = t.ID
+	}
 	if t.Makes == nil {
 		return nil
 	}
@@ -45,8 +51,19 @@ func (m makers) claim(t *task.Task) error {
 	return nil
 }
 
+// sameAs returns an error if another unfinished task has the same Unique.
+func (m makers) sameAs(t *task.Task) error {
+	if by := m[t.Terms().Unique]; by > 0 {
+		return fmt.Errorf("task %d is the same, and waits or runs", by)
+	}
+	return nil
+}
+
 // release undoes claim.
 func (m makers) release(t *task.Task) {
+	if u := t.Terms().Unique; m[u] == t.ID {
+		delete(m, u)
+	}
 	if t.Makes == nil {
 		return
 	}

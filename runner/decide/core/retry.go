@@ -50,7 +50,7 @@ func (c *Core) mayRetry(id uint64) error {
 	case ok && was.task.Block != nil && was.task.Block.Free != nil:
 		return fmt.Errorf("task %d has ended, and its block of the stream is gone: the same command with --retry-failed runs it again", id)
 	case ok:
-		return nil
+		return c.queue.makers.sameAs(was.task)
 	case !c.input.exists(id):
 		return noTask(id)
 	case c.cfg.Feed.Remember:
@@ -72,7 +72,7 @@ func (c *Core) withFollowers(chosen map[uint64]bool) []uint64 {
 			}
 			after := was.task.Terms().After
 			follows := slices.ContainsFunc(after, func(id uint64) bool { return chosen[id] })
-			if follows && was.outcome == task.NotRun && was.rerunAs == 0 && !slices.ContainsFunc(after, failed) {
+			if follows && was.outcome == task.NotRun && c.mayRetry(id) == nil && !slices.ContainsFunc(after, failed) {
 				chosen[id] = true
 			}
 		}

@@ -36,15 +36,16 @@ const (
 // Command is a request to a run. It names tasks by IDs or, without IDs, all unfinished tasks with Key
 // or, with All, all unfinished tasks.
 type Command struct {
-	Op    Op
-	N     int
-	IDs   []uint64
-	Key   string
-	All   bool
-	Only  string // for Explain: "waiting" tasks, first to start first, or "running" ones; if empty, both and the failed tasks that Retry can run again
-	Kill  bool   // for Cancel: kill attempts instead of asking them to end
-	Slot  Slot
-	Tasks []*Task
+	Op     Op
+	N      int
+	IDs    []uint64
+	Key    string
+	All    bool
+	Unique uint64 // for Find: name the unfinished task with these Terms.Unique, if there is one
+	Only   string // for Explain: "waiting" tasks, first to start first, or "running" ones; if empty, both and the failed tasks that Retry can run again
+	Kill   bool   // for Cancel: kill attempts instead of asking them to end
+	Slot   Slot
+	Tasks  []*Task
 
 	Succeeded [][2]uint64 // for Add: ranges of tasks that succeeded in earlier runs, both ends included
 

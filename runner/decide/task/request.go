@@ -34,4 +34,8 @@ type Addition struct {
 	Note     Bytes     `json:"note,omitempty"`
 
 	Priority *int `json:"priority,omitempty"` // nil for the run's own
+
+	// Unique leaves out a task while another one with this Unique is unfinished. "" stands for the
+	// task's own work. Nil adds all tasks.
+	Unique *Bytes `json:"unique,omitempty"`
 }

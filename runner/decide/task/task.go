@@ -79,6 +79,8 @@ type Terms struct {
 	Name string    `json:"-"`              // by which later tasks can refer to it in After and AfterAny; "" for none
 	Note string    `json:"-"`              // the user's note about it; "" for none
 
+	Unique uint64 `json:"unique,omitempty"` // no two unfinished tasks have the same; 0 for none
+
 	Priority int    `json:"priority,omitempty"` // tasks of a higher priority start first; 0 by default
 	Weight   int    `json:"weight,omitempty"`   // number of places it takes, capped at all places; less than 1 counts as 1
 	Needs    []Need `json:"needs,omitempty"`    // units of named limits that it takes; in order of name, each name once
@@ -86,7 +88,7 @@ type Terms struct {
 
 // IsZero reports whether the terms have no effect.
 func (t *Terms) IsZero() bool {
-	return len(t.After)+len(t.AfterAny) == 0 && t.At.IsZero() && !t.Held && t.Rank == 0 && t.Name == "" && t.Note == "" &&
+	return len(t.After)+len(t.AfterAny) == 0 && t.At.IsZero() && !t.Held && t.Rank == 0 && t.Name == "" && t.Note == "" && t.Unique == 0 &&
 		t.Priority == 0 && t.Weight <= 1 && len(t.Needs) == 0
 }
 
@@ -141,7 +143,7 @@ func (t *Task) Again(id uint64, last int) *Task {
 	again.ID, again.Attempts = id, last
 	again.Done, again.History, again.Asked, again.Failures = nil, nil, nil, 0
 	was := t.Terms()
-	if terms := (Terms{Note: was.Note, Priority: was.Priority, Weight: was.Weight, Needs: was.Needs}); !terms.IsZero() {
+	if terms := (Terms{Note: was.Note, Unique: was.Unique, Priority: was.Priority, Weight: was.Weight, Needs: was.Needs}); !terms.IsZero() {
 		again.Asked = &terms
 	}
 	if t.Makes != nil {

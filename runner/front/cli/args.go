@@ -98,7 +98,7 @@ func (c *command) splitLong(arg string, next []string) (uses []use, rest []strin
 		return nil, nil, c.unknownLong(u.spelled)
 	case u.opt.value == "" && attached:
 		return nil, nil, &UsageError{u.spelled + " takes no value", "write " + u.spelled + " alone"}
-	case u.opt.implied != "" && !attached:
+	case u.opt.alone && !attached:
 		if u.value = u.opt.implied; u.opt.value == "N" && len(next) > 0 && isNumber(next[0]) { // no program is called so
 			u.value, next = next[0], next[1:]
 		}

@@ -29,7 +29,8 @@ type option struct {
 	short   string // letters of the short names
 	value   string // name of the value; "" if the option takes none
 	choices string // possible values, if they are a closed set
-	implied string // value if none is attached; "" if a value is required
+	alone   bool   // the value can be missing, or must be attached
+	implied string // value if none is attached
 	means   string // name=value that this option abbreviates; "" for none
 }
 
@@ -70,7 +71,7 @@ func newOption(f reflect.StructField, row, path string) *option {
 	if strings.Contains(o.values, " ") {
 		o.choices = o.values
 	}
-	if alone {
+	if o.alone = alone; alone && o.values != "any" {
 		o.implied, _, _ = strings.Cut(strings.Replace(o.values, "..", " ", 1), " ")
 	}
 	if f.Name != "_" {
@@ -161,7 +162,7 @@ type use struct {
 
 // word returns the option as one word: --name or --name=value.
 func (u use) word() string {
-	if u.opt.value == "" || u.opt.implied != "" && u.value == u.opt.implied {
+	if u.opt.value == "" || u.opt.alone && u.value == u.opt.implied {
 		return "--" + u.opt.name
 	}
 	return "--" + u.opt.name + "=" + u.value
@@ -183,11 +184,11 @@ func (u use) withValue() string {
 
 // withChoice is like String, with the value if it is one of a closed set.
 func (u use) withChoice() string {
-	if u.opt.implied != "" && u.value != u.opt.implied {
+	if u.opt.alone && u.value != u.opt.implied {
 		u.spelled += "=" + u.value
 		return u.String()
 	}
-	if u.opt.choices == "" || u.opt.implied != "" || u.spelled != "--"+u.opt.name {
+	if u.opt.choices == "" || u.opt.alone || u.spelled != "--"+u.opt.name {
 		return u.String()
 	}
 	return u.withValue()

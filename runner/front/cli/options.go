@@ -316,6 +316,7 @@ type Ctl struct {
 	_     struct{}      `row:"--note TEXT | ctl-add | a note for explain, status and top to show" to:"Ctl.Adds.Note"`
 	_     struct{}      `row:"--after TASK | ctl-add | start it when TASK has succeeded; repeatable" to:"Ctl.Adds.After" by:"task"`
 	_     struct{}      `row:"--after-any TASK | ctl-add | start it when TASK has ended in any way; repeatable" to:"Ctl.Adds.AfterAny" by:"task"`
+	_     struct{}      `row:"--unique[=KEY] | ctl-add | not while the same task (or KEY) waits or runs | any" to:"Ctl.Adds.Unique"`
 	_     struct{}      `row:"--wait | ctl-add | print the output, exit with the task's status" to:"Ctl.Wait"`
 	Adds  task.Addition // the terms of the added tasks
 	Work  []string

@@ -204,7 +204,7 @@ func (u use) forList() use {
 
 // appendTyped appends the option in its shortest form, quoted for a shell.
 func (u use) appendTyped(words []string) []string {
-	if u.opt.implied != "" {
+	if u.opt.alone {
 		return append(words, u.word())
 	}
 	words = append(words, u.opt.typed())

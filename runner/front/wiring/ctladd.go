@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mattn/go-isatty"
+
 	"crew/runner/decide/task"
 	"crew/runner/steer/control"
 )
@@ -195,6 +197,9 @@ func (a *adder) deliver(req control.Request, take func([]byte, *control.Reply) e
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		last, taken := !time.Now().Before(end), false
 		err := a.ctl.request(run, req, func(line []byte, r *control.Reply) error {
+			if len(r.Known) > 0 {
+				a.noteKnown(r.Known)
+			}
 			if taken = taken || len(r.Tasks) > 0; !last && !taken && (r.Status == statusBusy || r.Over) {
 				return nil
 			}
@@ -212,6 +217,16 @@ func (a *adder) deliver(req control.Request, take func([]byte, *control.Reply) e
 		if h, err := control.FindFeed(a.Run); err == nil && h.Values == run.Values && h.Name == run.Name {
 			run = h
 		}
+	}
+}
+
+// noteKnown says on a terminal that tasks were not added again. Without a terminal, cron would mail it.
+func (a *adder) noteKnown(ids []uint64) {
+	if text := fmt.Sprintf("task %d waits or runs already", ids[0]); isatty.IsTerminal(a.errs.Fd()) {
+		if n := len(ids) - 1; n > 0 {
+			text += fmt.Sprintf(", and so do %d others", n)
+		}
+		a.notice(text)
 	}
 }
 

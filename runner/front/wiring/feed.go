@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"crew/runner/decide/task"
 	"crew/runner/keep/journal"
@@ -50,11 +48,12 @@ type feed struct {
 // addition is a request to add tasks.
 type addition struct {
 	*control.Addition
-	accepted  func(ids []uint64) // called once the tasks are in the journal, if there is one
-	arrivalID string             // the ID of a request that was left at the hub; "" for a client
-	tasks     []*task.Task
-	done      bool
-	err       error // if done
+	accepted   func(ids, known []uint64) // called once the tasks are in the journal, if there is one
+	arrivalID  string                    // the ID of a request that was left at the hub; "" for a client
+	tasks      []*task.Task
+	ids, known []uint64 // the numbers of all tasks, and of tasks that are not new
+	done       bool
+	err        error // if done
 }
 
 // newFeed returns the feed of a run that carries out commands by do. It calls reportRestored with the number of
@@ -173,7 +172,7 @@ func intern[T any](known map[string][]T, key string, list []T) []T {
 
 // Add is the Feed of the control server. When it returns nil, the tasks are in the journal, if there is
 // one, and will run even if this run ends first.
-func (f *feed) Add(a *control.Addition, accepted func(ids []uint64)) error {
+func (f *feed) Add(a *control.Addition, accepted func(ids, known []uint64)) error {
 	return f.add(&addition{Addition: a, accepted: accepted})
 }
 
@@ -196,7 +195,7 @@ func (f *feed) Arrive(id string, line []byte) (later bool, err error) {
 		a.Values, a.Command = nil, a.Values
 	}
 	a.Lines, a.Dir, a.Env = a.Lines && !f.opts.TakesValues(), "", nil
-	err = f.add(&addition{Addition: a, accepted: func([]uint64) {}, arrivalID: id})
+	err = f.add(&addition{Addition: a, accepted: func(_, _ []uint64) {}, arrivalID: id})
 	refused, is := errors.AsType[*control.Refused](err)
 	return err != nil && !(is && refused.Status == statusTrouble), err
 }
@@ -228,6 +227,8 @@ func (f *feed) check(a *control.Addition) error {
 		return refuse("it takes values, not commands")
 	case !o.TakesValues() && !a.Lines && len(a.Values) > 0:
 		return refuse("it takes commands, not values")
+	case a.Unique != nil && *a.Unique != "" && len(a.Values) > 1:
+		return refuse("--unique=KEY is for one task: add each by itself, or drop =KEY")
 	case len(a.Values) == 0 && len(a.Command) == 0:
 		return refuse("there is nothing to add")
 	}
@@ -238,30 +239,45 @@ func (f *feed) check(a *control.Addition) error {
 func (f *feed) admit(list []*addition) {
 	now := f.room()
 	room := now.Room
+	var ready []*addition
 	for _, x := range list {
+		if x.Unique != nil { // the run must know the tasks so far
+			f.commit(ready)
+			ready = nil
+		}
 		var numbers []uint64
 		number := func() uint64 {
+			if n := len(x.tasks); n < len(numbers) { // a task was left out
+				return numbers[n]
+			}
 			numbers = append(numbers, f.number())
 			return numbers[len(numbers)-1]
 		}
 		if x.done, x.err = true, now.Err; x.err == nil {
-			var err error
-			if x.tasks, err = f.makeTasks(x, number); err != nil {
+			if err := f.makeTasks(x, number); err != nil {
 				x.err = refuse(err.Error())
 			} else if n := len(x.tasks); n > room && (x.arrivalID == "" || room < f.opts.Serve.Feed.MaxQueued) {
 				x.err = f.noRoom(x)
 			}
 		}
-		if x.err != nil {
-			if len(numbers) > 0 {
-				f.tasks.Names().RemoveAfter(numbers[0] - 1)
-				f.do(task.Command{Op: task.Unused, IDs: numbers})
-			}
-			continue
+		unused := numbers
+		if x.err == nil {
+			unused = numbers[len(x.tasks):]
 		}
-		room -= len(x.tasks)
+		if len(unused) > 0 {
+			f.tasks.Names().RemoveAfter(unused[0] - 1)
+			f.do(task.Command{Op: task.Unused, IDs: unused})
+		}
+		switch {
+		case x.err != nil:
+		case len(x.tasks) > 0:
+			room -= len(x.tasks)
+			ready = append(ready, x)
+		case len(x.known) > 0:
+			x.accepted(x.ids, x.known)
+		}
 	}
-	f.commit(slices.DeleteFunc(list, func(x *addition) bool { return x.err != nil || len(x.tasks) == 0 }))
+	f.commit(ready)
 }
 
 // refuse returns the error for an addition that this run will never take.
@@ -293,11 +309,7 @@ func (f *feed) commit(list []*addition) {
 	}
 	if err == nil {
 		for _, x := range list {
-			var ids []uint64
-			for _, t := range x.tasks {
-				ids = append(ids, t.ID)
-			}
-			x.accepted(ids)
+			x.accepted(x.ids, x.known)
 		}
 		err = f.doAdd(task.Command{Op: task.Add, N: 1, Tasks: all}).Err
 		if f.queue != nil && err != nil { // the run has just started to drain
@@ -318,65 +330,6 @@ func allTasks(list []*addition) (all []*task.Task) {
 		all = append(all, x.tasks...)
 	}
 	return all
-}
-
-// makeTasks makes the tasks of an addition.
-func (f *feed) makeTasks(x *addition, number func() uint64) (list []*task.Task, err error) {
-	if len(x.Command) > 0 {
-		list = append(list, f.tasks.Command(convert[string](x.Command), number()))
-	} else {
-		f.tasks.SetValues(convert[string](x.Values))
-		for {
-			t, err := f.tasks.Next(number)
-			if err == io.EOF {
-				break
-			} else if err != nil {
-				return nil, err
-			}
-			list = append(list, t)
-		}
-	}
-	for _, t := range list {
-		terms := task.Terms{After: x.After, AfterAny: x.AfterAny}
-		for _, id := range terms.Awaited() {
-			if id == 0 || id >= list[0].ID {
-				return nil, fmt.Errorf("there is no task %d to come after", id)
-			}
-		}
-		if applyTerms(t, x.Addition); x.Dir != "" && !f.opts.TakesValues() {
-			t.Dir, t.Env, t.Bare = string(x.Dir), f.internEnv(x.Env), true
-		}
-	}
-	return list, nil
-}
-
-// applyTerms sets the terms that an addition gives for its tasks.
-func applyTerms(t *task.Task, x *control.Addition) {
-	if terms := t.Terms(); len(x.After)+len(x.AfterAny) > 0 || !x.At.IsZero() || x.Note != "" || x.Priority != nil {
-		terms.After, terms.AfterAny = slices.Concat(terms.After, x.After), slices.Concat(terms.AfterAny, x.AfterAny)
-		terms.At, terms.Note = x.At, string(x.Note)
-		if x.Priority != nil {
-			terms.Priority = *x.Priority
-		}
-		t.Asked = &terms
-	}
-	t.Timeout = cmp.Or(t.Timeout, time.Duration(x.Timeout))
-	if x.Key != nil {
-		t.Key = string(*x.Key)
-	}
-}
-
-// internEnv returns env with empty variables of limits. Equal environments share memory.
-func (f *feed) internEnv(env []task.Bytes) []string {
-	list := withoutUnits(convert[string](env), f.opts.Queue.Caps)
-	key := strings.Join(list, "\x00")
-	if f.envs[key] == nil {
-		if f.envBytes += len(key); f.envBytes > maxEnvBytes {
-			clear(f.envs)
-			f.envBytes = len(key)
-		}
-	}
-	return intern(f.envs, key, list)
 }
 
 // convert converts a list of strings to another string type.

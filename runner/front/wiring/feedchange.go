@@ -35,7 +35,7 @@ func (f *feed) retry(cmd task.Command) task.Reply {
 	for _, t := range reply.Tasks {
 		t.Identity = [16]byte{}
 	}
-	x := &addition{Addition: &control.Addition{}, tasks: reply.Tasks, accepted: func([]uint64) {}}
+	x := &addition{Addition: &control.Addition{}, tasks: reply.Tasks, accepted: func(_, _ []uint64) {}}
 	if len(x.tasks) > 0 {
 		f.commit([]*addition{x})
 	}

@@ -29,7 +29,7 @@ type told struct {
 func tell(t *testing.T) *told {
 	s := control.Serve(control.Config{About: control.Hello{Name: "told", Command: "work"}, Do: func(task.Command) task.Reply {
 		return task.Reply{Snapshot: &task.Snapshot{At: time.Now()}}
-	}, Feed: func(*control.Addition, func([]uint64)) error { return nil }, Details: control.Details{
+	}, Feed: func(*control.Addition, func(_, _ []uint64)) error { return nil }, Details: control.Details{
 		Curves: func() []series.Curves {
 			return []series.Curves{{Start: time.Unix(7, 0), Width: task.Seconds(time.Second), Points: make([]series.Point, 3)}}
 		},

@@ -23,17 +23,40 @@ func (c *conn) await(r *Request) (*Reply, error) {
 	f := newFollower(c, named.IDs...)
 	defer f.close()
 	f.endsOnly = true
+	unknown, err := f.sendPast()
+	if err == nil {
+		err = f.follow(false)
+	}
+	return nil, cmp.Or(err, unknown)
+}
+
+// join shows tasks that were there before f was made, as if it had been there first.
+func (f *follower) join(ids []uint64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	for _, w := range f.s.ask(task.Command{Op: task.Explain, IDs: ids}).Wheres {
+		if w.State == "running" {
+			f.tasks[w.Task].attempt = w.Attempt
+		}
+	}
+	unknown, err := f.sendPast()
+	return cmp.Or(err, unknown)
+}
+
+// sendPast sends the ends of tasks that have ended already. unknown is an error for the first task without
+// a known end.
+func (f *follower) sendPast() (unknown, err error) {
 	before := maps.Clone(f.tasks)
-	for _, id := range c.s.cfg.Do(task.Command{Op: task.Unfinished, IDs: named.IDs}).IDs {
+	for _, id := range f.s.cfg.Do(task.Command{Op: task.Unfinished, IDs: f.unfinished()}).IDs {
 		delete(before, id)
 	}
-	var unknown error // for the first task without a known outcome
 	if len(before) > 0 {
 		err = f.catchUp()
 		f.recordEvents()
 	}
 	ids := slices.Sorted(maps.Keys(before))
-	known := c.s.records(ids, true)
+	known := f.s.records(ids, true)
 	for _, id := range ids {
 		if f.tasks[id] == nil { // record has reported it
 			continue
@@ -44,15 +67,12 @@ func (c *conn) await(r *Request) (*Reply, error) {
 		}
 		delete(f.tasks, id)
 		more := ""
-		if c.s.cfg.Ended == nil {
+		if f.s.cfg.Ended == nil {
 			more = ": --state DIR keeps more"
 		}
 		unknown = cmp.Or(unknown, fmt.Errorf("task %d has ended, and no more is known of it%s", id, more))
 	}
-	if err == nil {
-		err = f.follow(false)
-	}
-	return nil, cmp.Or(err, unknown)
+	return unknown, err
 }
 
 // catchUp waits until the sink, which lags behind the run, has seen all tasks that have ended so far.

@@ -24,9 +24,10 @@ type Config struct {
 	About Hello                         // Name, Command and Dir, and with a Feed also Values and MaxQueued
 	Do    func(task.Command) task.Reply // carries out a command in the run
 	// Feed adds all tasks of an addition, or none. It calls numbered with their IDs, in order,
-	// before any of them can end, and returns once they are accepted. It is safe for concurrent
-	// use. Feed is nil if the run takes no tasks.
-	Feed func(a *Addition, numbered func(ids []uint64)) error
+	// before any of them can end, and returns once they are accepted. known are the IDs of tasks
+	// that were there already, see Addition.Unique. Feed is safe for concurrent use, and nil if the
+	// run takes no tasks.
+	Feed func(a *Addition, numbered func(ids, known []uint64)) error
 	Details
 	Delay time.Duration // from Serve until the socket is made, or NoSocket
 

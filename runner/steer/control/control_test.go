@@ -106,7 +106,7 @@ func (r *run) output(id uint64) (stdout, stderr task.Live, number int) {
 	return nil, nil, 0
 }
 
-func (r *run) Add(a *Addition, numbered func([]uint64)) error {
+func (r *run) Add(a *Addition, numbered func(_, _ []uint64)) error {
 	n := max(len(a.Values), 1)
 	r.mu.Lock()
 	if r.err != nil {
@@ -120,7 +120,7 @@ func (r *run) Add(a *Addition, numbered func([]uint64)) error {
 		ids[i] = r.last
 	}
 	r.mu.Unlock()
-	numbered(ids)
+	numbered(ids, nil)
 	return nil
 }
 

@@ -116,7 +116,7 @@ func TestSlowReaderAtTheEnd(t *testing.T) {
 func TestFeedThatHangs(t *testing.T) {
 	hangs, goOn := make(chan struct{}), make(chan struct{})
 	r := newRun(t, func(c *Config) { c.partingGap = 10 * time.Millisecond })
-	r.s.cfg.Feed = func(*Addition, func([]uint64)) error {
+	r.s.cfg.Feed = func(*Addition, func(_, _ []uint64)) error {
 		close(hangs)
 		<-goOn
 		return task.ErrFull

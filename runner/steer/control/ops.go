@@ -269,10 +269,10 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	if err := checkAddition(r); err != nil {
 		return nil, err
 	}
-	var ids []uint64
+	var ids, known []uint64
 	var f *follower
-	err := c.s.cfg.Feed(r.Add, func(got []uint64) {
-		if ids = slices.Clone(got); r.Wait {
+	err := c.s.cfg.Feed(r.Add, func(got, old []uint64) {
+		if ids, known = slices.Clone(got), slices.Clone(old); r.Wait {
 			f = newFollower(c, ids...)
 		}
 	})
@@ -283,14 +283,18 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	case err != nil:
 		return nil, err
 	case f == nil:
-		return &Reply{Tasks: ids}, nil
+		return &Reply{Tasks: ids, Known: known}, nil
 	}
-	c.reply(&Reply{Tasks: ids})
+	c.reply(&Reply{Tasks: ids, Known: known})
 	_ = c.flush()
-	if err = f.follow(false); err == error(errOver) {
+	if err = f.join(known); err == nil {
+		err = f.follow(false)
+	}
+	if err == error(errOver) {
 		err = errors.New(errOver.Text) // not a refusal: the tasks were added
 	}
-	if left := f.unfinished(); err != nil && len(left) > 0 {
+	left := slices.DeleteFunc(f.unfinished(), func(id uint64) bool { return slices.Contains(known, id) })
+	if err != nil && len(left) > 0 {
 		_, _ = c.doEach(task.Command{Op: task.Cancel, IDs: left})
 	}
 	return &Reply{Ended: f.ended}, err

@@ -36,7 +36,9 @@ type Reply struct {
 	Wheres []task.Where    `json:"wheres,omitempty"` // explain
 	Curves []series.Curves `json:"curves,omitempty"` // curves
 	Hint   string          `json:"hint,omitempty"`   // explain: how to learn more
-	Tasks  []uint64        `json:"tasks,omitempty"`  // add: the new tasks; retry: the tasks that run, by their new numbers; otherwise the tasks that changed
+	Tasks  []uint64        `json:"tasks,omitempty"`  // add: the new tasks, and Known; retry: the tasks that run, by their new numbers; otherwise the tasks that changed
+
+	Known []uint64 `json:"known,omitempty"` // add: the tasks of Tasks that are not new
 
 	Ended []task.Facts `json:"ended,omitempty"` // add with wait, log with follow: in the last reply; wait: as tasks end
 
