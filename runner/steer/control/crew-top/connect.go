@@ -16,6 +16,7 @@ func (a *app) connect(hello control.Hello) {
 	a.hello, a.status.State = hello, hello.State
 	a.follow = func(l *log) { go a.followLog(hello, l) }
 	go a.watch(hello)
+	go a.askCurves(hello)
 	go func() {
 		for request := range a.requests {
 			reply, err := control.Ask(context.Background(), hello, request, nil)
@@ -62,6 +63,18 @@ func (a *app) watch(hello control.Hello) {
 		a.post(func() { a.message = "the run is not seen: " + err.Error() })
 	})
 	a.post(func() { a.end(how) })
+}
+
+// curvesInterval is how often the graph changes.
+const curvesInterval = time.Second
+
+// askCurves posts the curves of the run again and again.
+func (a *app) askCurves(hello control.Hello) {
+	for ; ; time.Sleep(curvesInterval) {
+		if r, err := control.Ask(context.Background(), hello, control.Request{Op: "curves"}, nil); err == nil && len(r.Curves) > 0 {
+			a.post(func() { a.curves = r.Curves[0] })
+		}
+	}
 }
 
 // followLog posts the output of a task to a log, until the log is closed.

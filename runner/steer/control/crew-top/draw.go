@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,14 +11,16 @@ import (
 	"github.com/gdamore/tcell/v2"
 
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 	"crew/runner/steer/control"
 )
 
 const (
-	tall     = 16 // rows from which on the command of the run is shown
-	narrow   = 60 // columns below which wide table columns are left out
-	longHost = 20 // bytes shown of a host name
-	leastBar = 12 // columns below which there is no progress bar
+	tall       = 16 // rows from which on the command of the run is shown
+	narrow     = 60 // columns below which wide table columns are left out
+	longHost   = 20 // bytes shown of a host name
+	leastBar   = 12 // columns below which there is no progress bar
+	leastGraph = 8  // columns below which there is no graph
 )
 
 // draw draws the view.
@@ -64,28 +67,59 @@ func (v *view) header(c *canvas) int {
 	}
 	p = c.row(y + 1)
 	p.put(s.Pace()+" ", c.dim)
-	v.throughput(p)
+	v.graph(p)
 	return y + 2
 }
 
-// throughput draws a graph of the latest rates and, to the right of it, its scale, if there is room.
-func (v *view) throughput(p *pen) {
-	var highest float64
-	scale := func(n int) (text string) {
-		var span time.Duration
-		highest = 0
-		for i := len(v.rates) - n; i < len(v.rates); i++ {
-			highest, span = max(highest, v.rates[i]), span+v.spans[i]
+// graphs are the figures over time that the graph can show.
+var graphs = [...]struct {
+	of   series.Figure
+	name string
+	text func(float64) string
+}{
+	{series.Ended, "", task.Speed},
+	{series.Failed, "failed ", task.Speed},
+	{series.Running, "running ", figure},
+	{series.Waiting, "waiting ", figure},
+	{series.Memory, "memory ", func(v float64) string { return task.Size(int64(v)) }},
+	{series.Load, "load ", figure},
+}
+
+// figure formats a number for people.
+func figure(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+
+// graph draws a figure of the run so far and, to the right of it, its scale, if there is room for both.
+func (v *view) graph(p *pen) {
+	g, width := &graphs[v.graphed], time.Duration(v.curves.Width)
+	values := make([]float64, len(v.curves.Points))
+	for i, point := range v.curves.Points {
+		if values[i] = point[g.of]; g.of < series.Running {
+			values[i] /= width.Seconds()
 		}
-		if highest > 0 {
-			text = fmt.Sprintf(" last %s: max %s", task.Brief(span), task.Speed(highest))
-		}
-		return text
 	}
-	n := min(len(v.rates), max(0, p.end-p.x))
-	n = min(n, max(0, p.end-p.x-len(scale(n))))
-	p.right(scale(n), p.dim)
-	p.graph(v.rates[len(v.rates)-n:], highest)
+	if len(values) == 0 {
+		return
+	}
+	text := fmt.Sprintf(" %sover %s: ", g.name, task.Brief(width*time.Duration(len(values))))
+	if most := slices.Max(values); most > 0 {
+		text += "max " + g.text(most)
+	} else {
+		text += "none"
+	}
+	room := p.end - p.x - len(text)
+	if room < leastGraph {
+		return
+	}
+	p.right(text, p.dim)
+	var means []float64 // of the periods in each column
+	for part := range slices.Chunk(values, (len(values)+room-1)/room) {
+		sum := 0.0
+		for _, value := range part {
+			sum += value
+		}
+		means = append(means, sum/float64(len(part)))
+	}
+	p.graph(means, slices.Max(means))
 }
 
 // progress draws the totals and, if there is room, a progress bar.

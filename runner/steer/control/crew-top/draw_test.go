@@ -13,6 +13,7 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 	"crew/runner/steer/control"
 )
 
@@ -45,9 +46,9 @@ func lines(s tcell.SimulationScreen) (lines []string) {
 
 // busy returns a view of a run with n running tasks.
 func busy(tasks int) *view {
-	v := &view{}
+	v := &view{curves: series.Curves{Width: task.Seconds(time.Second)}}
 	for i := range 100 {
-		v.rates, v.spans = append(v.rates, float64(i%20)), append(v.spans, time.Second)
+		v.curves.Points = append(v.curves.Points, series.Point{series.Ended: float64(i % 20)})
 	}
 	total, eta := int64(5000), task.Seconds(20*time.Minute)
 	v.hello = control.Hello{Name: "encode", Command: "ffmpeg -i {} {.}.mkv", PID: 4242}
@@ -93,13 +94,15 @@ func odd(name string, v *view) {
 		v.tasks[3].Tag = "tag"
 	case "script": // all tasks share it: what differs is shown
 		v.tasks[0].Command, v.tasks[0].Record, v.tasks[0].Apart = "for i in 1 2 3; do\n:; done", "film 0.avi", "film 0.avi"
-	case "skipped": // such tasks are done, and add nothing to the throughput
-		s.Done, s.Skipped, s.Outcomes = s.Done+100, 100, map[string]int64{"skipped": 100}
-		v.update(&s, nil, time.Now().Add(time.Second))
+	case "memory":
+		v.curves.Points, v.graphed = []series.Point{{series.Memory: 1 << 30}, {series.Memory: 2 << 30}}, 4
 	case "bursts": // only 0 is at the lowest level
-		v.rates, v.spans = []float64{9, 9, 9, 0, 0.01, 8}, v.spans[:6]
+		v.curves.Points = v.curves.Points[:6]
+		for i, n := range []float64{9, 9, 9, 0, 0.01, 8} {
+			v.curves.Points[i] = series.Point{series.Ended: n, series.Memory: 1 << 30}
+		}
 	case "fresh":
-		v.rates = nil
+		v.curves.Points = nil
 	case "fewer": // the chosen task stays chosen while it exists
 		v.choose(len(v.tasks) - 2)
 		s.Tasks = s.Tasks[1:]

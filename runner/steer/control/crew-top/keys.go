@@ -145,6 +145,9 @@ var commands = [...]struct {
 	}},
 	{"d", "drain", "drain: start nothing more, then end", confirmed("drain", "drain: start nothing more, and end after the running tasks?")},
 	{"x", "stop", "stop: end the running tasks, and the run", confirmed("stop", "stop: end the running tasks, and the run?")},
+	{"g", "graph", "show failures, running and waiting tasks, memory or load over time", func(a *app, _ rune) {
+		a.graphed = (a.graphed + 1) % len(graphs)
+	}},
 }
 
 // confirmed returns a command that sends op after the user has confirmed text.

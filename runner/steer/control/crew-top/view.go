@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 	"crew/runner/steer/control"
 )
 
@@ -18,8 +19,7 @@ type view struct {
 	tasks   []row           // running tasks, sorted; then tasks that ended or wait for their retry, latest first
 	running int             // number of running tasks
 	waits   []task.Blocking // reasons why tasks wait
-	rates   []float64       // tasks per second, one for each status
-	spans   []time.Duration // the time that each rate is about
+	curves  series.Curves   // of the run so far; empty if unknown
 	over    string          // control.Ended or Killed; "" while it runs
 	looked  time.Time       // when the run last answered
 
@@ -33,6 +33,7 @@ type view struct {
 	firstEnded  int    // first of the other tasks shown
 	page        int    // number of running tasks shown
 	left        int    // hidden columns of the commands
+	graphed     int    // index in graphs
 
 	// other screens and the last line
 
@@ -74,18 +75,11 @@ type question struct {
 	yes      func()
 }
 
-const (
-	keptRates   = 1000            // more than any terminal has columns
-	silentAfter = 3 * time.Second // until the run counts as silent
-)
+// silentAfter is how long a run may not answer until it counts as silent.
+const silentAfter = 3 * time.Second
 
 // update stores a new status of the run and the usage of its tasks by process ID.
 func (v *view) update(s *control.Status, used map[int]usage, now time.Time) {
-	if passed := now.Sub(v.looked); v.status.Elapsed > 0 && passed > 0 {
-		ran, old := s.Done-s.Skipped-(v.status.Done-v.status.Skipped), max(0, len(v.rates)+1-keptRates)
-		v.rates = append(v.rates, float64(max(0, ran))/passed.Seconds())[old:]
-		v.spans = append(v.spans, passed)[old:]
-	}
 	v.lastRow = v.chosenRow()
 	v.status, v.waits, v.looked = *s, s.Reasons(), now
 	v.tasks, v.running = nil, len(s.Tasks)
