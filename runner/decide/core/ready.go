@@ -31,11 +31,11 @@ func targetHash(t *task.Task, target task.Target) uint64 {
 
 // claim notes the targets of t. It fails if another task makes the same file, or is the same.
 func (m makers) claim(t *task.Task) error {
-	if err := m.sameAs(t); err != nil {
-		return err
-	}
-	if u := t.Terms().Unique; u != 0 {
-		m[u] = t.ID
+	if t.Asked != nil && t.Asked.Unique != 0 {
+		if err := m.sameAs(t); err != nil {
+			return err
+		}
+		m[t.Asked.Unique] = t.ID
 	}
 	if t.Makes == nil {
 		return nil
@@ -61,8 +61,8 @@ func (m makers) sameAs(t *task.Task) error {
 
 // release undoes claim.
 func (m makers) release(t *task.Task) {
-	if u := t.Terms().Unique; m[u] == t.ID {
-		delete(m, u)
+	if t.Asked != nil && m[t.Asked.Unique] == t.ID {
+		delete(m, t.Asked.Unique)
 	}
 	if t.Makes == nil {
 		return

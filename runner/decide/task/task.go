@@ -79,7 +79,8 @@ type Terms struct {
 	Name string    `json:"-"`              // by which later tasks can refer to it in After and AfterAny; "" for none
 	Note string    `json:"-"`              // the user's note about it; "" for none
 
-	Unique uint64 `json:"unique,omitempty"` // no two unfinished tasks have the same; 0 for none
+	Unique   uint64  `json:"unique,omitempty"` // no two unfinished tasks have the same; 0 for none
+	UniqueBy *string `json:"-"`                // what Unique is made of: a key, or "" for the task's work
 
 	Priority int    `json:"priority,omitempty"` // tasks of a higher priority start first; 0 by default
 	Weight   int    `json:"weight,omitempty"`   // number of places it takes, capped at all places; less than 1 counts as 1
@@ -88,7 +89,7 @@ type Terms struct {
 
 // IsZero reports whether the terms have no effect.
 func (t *Terms) IsZero() bool {
-	return len(t.After)+len(t.AfterAny) == 0 && t.At.IsZero() && !t.Held && t.Rank == 0 && t.Name == "" && t.Note == "" && t.Unique == 0 &&
+	return len(t.After)+len(t.AfterAny) == 0 && t.At.IsZero() && !t.Held && t.Rank == 0 && t.Name == "" && t.Note == "" && t.Unique == 0 && t.UniqueBy == nil &&
 		t.Priority == 0 && t.Weight <= 1 && len(t.Needs) == 0
 }
 

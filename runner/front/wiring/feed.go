@@ -52,6 +52,7 @@ type addition struct {
 	arrivalID  string                    // the ID of a request that was left at the hub; "" for a client
 	tasks      []*task.Task
 	ids, known []uint64 // the numbers of all tasks, and of tasks that are not new
+	before     func()   // commits the additions before this one
 	done       bool
 	err        error // if done
 }
@@ -241,7 +242,7 @@ func (f *feed) admit(list []*addition) {
 	room := now.Room
 	var ready []*addition
 	for _, x := range list {
-		if x.Unique != nil { // the run must know the tasks so far
+		x.before = func() {
 			f.commit(ready)
 			ready = nil
 		}

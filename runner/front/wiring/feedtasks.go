@@ -49,8 +49,13 @@ func (f *feed) take(x *addition, t *task.Task, here map[uint64]uint64) error {
 	if own {
 		t.Dir = string(x.Dir)
 	}
-	if x.Unique != nil {
-		u := uniqueOf(t, string(*x.Unique))
+	by := t.Terms().UniqueBy
+	if by == nil {
+		by = (*string)(x.Unique)
+	}
+	if by != nil {
+		x.before() // the run must know their tasks
+		u := uniqueOf(t, *by)
 		same := f.do(task.Command{Op: task.Find, Unique: u}).IDs
 		x.known = append(x.known, same...)
 		if id := here[u]; id != 0 {
@@ -64,7 +69,7 @@ func (f *feed) take(x *addition, t *task.Task, here map[uint64]uint64) error {
 			return nil
 		}
 		terms := t.Terms()
-		here[u], terms.Unique = t.ID, u
+		here[u], terms.Unique, terms.UniqueBy = t.ID, u, nil
 		t.Asked = &terms
 	}
 	if own {

@@ -203,7 +203,7 @@ func (s *source) compileTexts(tc *input.TasksConfig, c *compiler) error {
 		return c.err
 	}
 	tc.Travel = append(slices.Clip(s.transfer), s.returns...)
-	tc.Caps, tc.Offers, tc.UncountedOffers = o.Queue.Caps, o.TakesOffers(), o.Show.DryRun
+	tc.Caps, tc.Offers, tc.UncountedOffers, tc.Fed = o.Queue.Caps, o.TakesOffers(), o.Show.DryRun, o.Do == cli.DoServe
 	if o.Sched.Policy == "keyed" || o.Sched.Policy == "topic" {
 		tc.SameWeight = "under --sched " + o.Sched.Policy + " a task runs on the worker of its key, whose only place it takes"
 	}

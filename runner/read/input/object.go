@@ -24,12 +24,13 @@ type description struct {
 	Name      string   // "" if missing
 	After     []string // names of tasks that must succeed first; nil if missing
 	AfterAny  []string // names of tasks that must end first; nil if missing
+	Unique    *string  // see task.Terms.UniqueBy
 	Texts     rawTexts
 }
 
 // members are the names of all members that a description can have.
 var members = []string{
-	"after", "after_any", "args", "command", "cost", "dir", "env", "id", "key", "needs", "priority", "stdin", "timeout", "weight",
+	"after", "after_any", "args", "command", "cost", "dir", "env", "id", "key", "needs", "priority", "stdin", "timeout", "unique", "weight",
 }
 
 // parseDescription parses a description. It ignores members that are null. On error it still returns the
@@ -100,6 +101,18 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 		d.Name, err = parseScalar(v)
 		if err == nil && d.Name == "" {
 			err = errEmpty
+		}
+	case "unique":
+		switch string(v) {
+		case "false":
+		case "true":
+			d.Unique = new(string)
+		default:
+			var key string
+			if key, err = parseString(v); err == nil && key == "" {
+				err = errEmpty
+			}
+			d.Unique = &key
 		}
 	case "after", "after_any":
 		list := &d.After
@@ -242,10 +255,14 @@ func (t *Tasks) termsOf(d *description, number uint64) (*task.Terms, error) {
 	}
 	after, err := t.numbersOf("after", d.After, number)
 	ended, err2 := t.numbersOf("after_any", d.AfterAny, number)
-	if err = cmp.Or(err, err2); d.Name == "" && after == nil && ended == nil {
+	err = cmp.Or(err, err2)
+	if d.Unique != nil && !t.cfg.Fed {
+		err = errors.New(`"unique" is for tasks that are added to a crew serve`)
+	}
+	if d.Name == "" && after == nil && ended == nil && d.Unique == nil {
 		return nil, err
 	}
-	return &task.Terms{After: after, AfterAny: ended, Name: d.Name}, err
+	return &task.Terms{After: after, AfterAny: ended, Name: d.Name, UniqueBy: d.Unique}, err
 }
 
 // numbersOf returns the numbers of the tasks whose ids a member lists, sorted and without duplicates.

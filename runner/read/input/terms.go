@@ -20,6 +20,7 @@ type Terms struct {
 	Caps            []task.Cap   // the limits whose units tasks can need
 	Offers          bool         // tasks can also need units of other names, which hosts offer
 	UncountedOffers bool         // the units that hosts offer are not counted
+	Fed             bool         // tasks can be left out as not unique
 	SameWeight      string       // why all tasks must have the same weight; "" if they need not
 }
 
