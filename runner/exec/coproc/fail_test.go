@@ -33,9 +33,13 @@ func TestWorkersAndTheirRecords(t *testing.T) {
 		Argv, Records, Want, Said         []string
 		Ready, Gone, Back                 bool
 		Slots, Window, Timeout, End, Kill int
+		Minutes                           time.Duration // they pass once there is a file "here"
 	}) {
 		t.Parallel()
 		life := Life{KillAfter: time.Duration(c.Timeout) * 25 * time.Millisecond}
+		if c.Minutes > 60 {
+			life.Idle = time.Hour
+		}
 		if c.Ready {
 			life.Ready = regexp.MustCompile("^ready")
 		}
@@ -60,6 +64,13 @@ func TestWorkersAndTheirRecords(t *testing.T) {
 			case c.Kill > 0:
 				go w.Kill(uint64(c.Kill), 1)
 			}
+		}
+		if c.Minutes > 0 {
+			w.noticed = func(string) { go w.End(1, 1, 1, errors.New("enough")) }
+			go func() {
+				crewtest.Exists(t, w.dir+"/here")
+				w.minutes(c.Minutes)
+			}()
 		}
 		w.run()
 		for i, want := range c.Want {
@@ -179,23 +190,6 @@ func TestEager(t *testing.T) {
 	c.ended = func(*task.Result) { c.keepOpen = false }
 	c.run()
 	require.Equal(t, "ok|1\n|", c.show(t, 1))
-}
-
-func TestWorkersThatAreNotReady(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	require.NoError(t, mkfifo(dir+"/go"))
-	c := newFixture(t, Config{Life: Life{Ready: regexp.MustCompile("^ready$")}}, "sh", "-c", "echo >go; cat; echo loading; cat")
-	c.dir = dir
-	c.add("1")
-	go func() {
-		_, _ = os.ReadFile(dir + "/go")
-		c.Clock.Change(func(k *task.Clock, _ time.Time) { k.Lost -= readyAfter })
-		c.Wake(1)
-	}()
-	c.noticed = func(string) { go c.End(1, 1, 1, errors.New("enough")) }
-	c.run()
-	require.Equal(t, []string{"worker 1 has not said that it is ready for 10 s: expected a line on stdout that matches '^ready$'"}, c.awaitNotices(t, 1))
 }
 
 // Run takes attempts of runs that have no reader of their own, and tasks without records.

@@ -1,7 +1,6 @@
 package coproc
 
 import (
-	"errors"
 	"os"
 	"testing"
 	"time"
@@ -47,35 +46,4 @@ func TestIdle(t *testing.T) {
 	require.Contains(t, c.show(t, 1), "ok|")
 	require.Equal(t, "timeout signal 15||c\n|silent for 1h0m0s", c.show(t, 2))
 	require.Equal(t, "ok|:\n|", c.show(t, 3))
-}
-
-// The silence of a worker counts for all records that it has.
-func TestIdleJSON(t *testing.T) {
-	t.Parallel()
-	c := newFixture(t, Config{Life: Life{Idle: time.Hour}}, "sh", "-c", `read x; read x; echo up >&2; exec sleep 1000`)
-	c.protocol, c.window = task.JSONProtocol, 2
-	c.add(`"a"`, `"b"`)
-	go func() {
-		c.until(t, 1, "up\n")
-		c.minutes(61)
-	}()
-	c.run()
-	require.Equal(t, "timeout signal 15||up\n|silent for 1h0m0s", c.show(t, 1))
-	require.Equal(t, "timeout signal 15|||silent for 1h0m0s", c.show(t, 2))
-}
-
-// The run waits for a worker that neither answers nor ends, and the user is told about it.
-func TestHint(t *testing.T) {
-	t.Parallel()
-	c := newFixture(t, Config{}, "sh", "-c", "while read x; do echo here >&2; done")
-	c.keepOpen = true
-	c.add("1")
-	c.ended = func(*task.Result) { c.keepOpen = false }
-	c.noticed = func(string) { go c.End(1, 1, 1, errors.New("enough")) }
-	go func() {
-		c.until(t, 1, "here\n")
-		c.minutes(1)
-	}()
-	c.run()
-	require.Contains(t, c.awaitNotices(t, 1)[0], "worker 1 has not answered record 1 for 3 s: is it still at work, or does it not flush?")
 }
