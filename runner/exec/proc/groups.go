@@ -161,6 +161,20 @@ func (l *Local) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	return stdout, stderr, attempt
 }
 
+// Signal sends a signal to the group of a running task and all its descendants. It reports whether the task
+// runs. It is safe for concurrent use.
+func (l *Local) Signal(id uint64, sig syscall.Signal) (sent bool) {
+	l.groups.each(func(p *process) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.Task.ID == id && p.Task.Protocol == task.NoProtocol && !p.reaped {
+			p.signalLocked(sync.OnceValue(kernel.Processes), false, sig)
+			sent = true
+		}
+	})
+	return sent
+}
+
 // PIDs returns the process IDs of the running tasks. It is safe for concurrent use.
 func (l *Local) PIDs() map[uint64]int {
 	pids := map[uint64]int{}

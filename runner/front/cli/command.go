@@ -24,6 +24,7 @@ const (
 	takesKey     = "TASK...|--key KEY|--all"
 	takesWait    = "[TASK...|--key KEY|--all]"
 	takesMove    = "TASK... first|last"
+	takesSignal  = "TASK... SIGNAL"
 	takesSize    = "N|+N|-N [RUN]"
 	takesWork    = "VALUE...|-|COMMAND..."
 	takesFile    = "FILE"

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"crew/runner/decide/task"
 	"crew/runner/read/input"
 )
@@ -32,12 +34,21 @@ func (c *command) takeOperands(o *Options, operands []string) (err error) {
 	case takesWork:
 		err = ctl.takeWork(operands, o.Command.Literal)
 		operands = nil
-	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove:
-		if c.operands == takesMove {
+	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove, takesSignal:
+		switch c.operands {
+		case takesMove:
 			if lacks || !hasWord("first last", operands[n-1]) {
 				return c.errOperands("crew %s needs \"first\" or \"last\" at the end", c.name)
 			}
 			ctl.Last, operands, lacks = operands[n-1] == "last", operands[:n-1], n == 1
+		case takesSignal:
+			if lacks {
+				break
+			}
+			if ctl.Signal = strings.TrimPrefix(strings.ToUpper(operands[n-1]), "SIG"); unix.SignalNum("SIG"+ctl.Signal) == 0 {
+				return c.errOperands("%q is not the name of a signal", operands[n-1])
+			}
+			operands, lacks = operands[:n-1], n == 1
 		}
 		err = c.takeTasks(ctl, operands)
 		ctl.All = ctl.All || c.operands == takesWait && lacks && !named

@@ -3,6 +3,7 @@ package wiring
 import (
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"crew/runner/decide/core"
@@ -40,8 +41,11 @@ func (w *wiring) openControl() error {
 	switch x := w.exec.(type) {
 	case interface{ Said() map[uint64][]byte }:
 		cfg.Said = x.Said
-	case interface{ PIDs() map[uint64]int }:
-		cfg.PIDs = x.PIDs
+	case interface {
+		PIDs() map[uint64]int
+		Signal(uint64, syscall.Signal) bool
+	}:
+		cfg.PIDs, cfg.Signal = x.PIDs, x.Signal
 	}
 	if w.state != nil {
 		cfg.Ended, cfg.Latest = w.state.EndedTasks, w.state.LatestEnded

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"crew/runner/decide/task"
 )
 
@@ -33,7 +35,7 @@ var queries = map[string]op{
 var commands = map[string]op{
 	"pause": command(task.Pause), "resume": command(task.Resume), "resize": (*conn).resize, "cancel": (*conn).cancel,
 	"retry": aboutTasks(task.Retry), "hold": aboutTasks(task.Hold), "release": aboutTasks(task.Release), "move": aboutTasks(task.Move),
-	"drain": (*conn).drain, "stop": command(task.Stop),
+	"drain": (*conn).drain, "stop": command(task.Stop), "signal": (*conn).signal,
 }
 
 // Steers reports whether the request with this name controls the run.
@@ -200,6 +202,26 @@ func (c *conn) resize(r *Request) (*Reply, error) {
 		return nil, badRequest("resize needs a number of workers: pause starts nothing more")
 	}
 	return c.doEach(cmd)
+}
+
+func (c *conn) signal(r *Request) (*Reply, error) {
+	sig := unix.SignalNum("SIG" + r.Signal)
+	switch {
+	case sig == 0 || len(r.Tasks) == 0:
+		return nil, badRequest("signal needs tasks and the name of a signal")
+	case c.s.cfg.Signal == nil:
+		return nil, errors.New("its tasks have no processes of their own on this machine: crew ctl cancel ends them")
+	}
+	reply := &Reply{}
+	var err error
+	for _, id := range r.Tasks {
+		if c.s.cfg.Signal(id, sig) {
+			reply.Tasks = append(reply.Tasks, id)
+		} else {
+			err = cmp.Or(err, fmt.Errorf("task %d is not running", id))
+		}
+	}
+	return reply, err
 }
 
 func (c *conn) drain(r *Request) (*Reply, error) {
