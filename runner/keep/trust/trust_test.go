@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -15,100 +17,82 @@ import (
 	"crew/runner/crewtest"
 )
 
-const other = 12345
-
-// chownToOther changes the owner of a file or a link to another user.
-func chownToOther(t *testing.T, path string) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
-	require.NoError(t, os.Lchown(path, other, other))
+// TestStories carries out the steps of testdata/stories.txt, each in an empty directory, DIR. A step that fails
+// names its error, behind "untrusted " if that is an *Error. See step.
+func TestStories(t *testing.T) {
+	crewtest.Stories(t, "testdata/stories.txt", func(t *testing.T, story []string) {
+		dir := t.TempDir()
+		t.Chdir(dir)
+		for _, line := range story {
+			do, want, _ := strings.Cut(line, ": ")
+			words := append(strings.Fields(strings.ReplaceAll(do, "DIR", dir)), "", "")
+			got := ""
+			if err := step(t, words[0], words[1], words[2]); err != nil {
+				got = strings.ReplaceAll(err.Error(), dir, "DIR")
+				if _, is := errors.AsType[*Error](err); is {
+					got = "untrusted " + got
+				}
+			}
+			require.Equal(t, want, got, do)
+		}
+	})
 }
 
-// sharedDir returns a directory like /tmp.
-func sharedDir(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	require.NoError(t, os.Chmod(dir, 0o777|os.ModeSticky))
-	return dir
-}
-
-func untrusted(t *testing.T, err error, text string) {
-	t.Helper()
-	var e *Error
-	require.ErrorAs(t, err, &e)
-	require.ErrorContains(t, err, text)
-}
-
-func write(path string) error {
-	f, err := OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
-	if err != nil {
+func step(t *testing.T, op, path, arg string) (err error) {
+	const flags = os.O_RDWR | os.O_CREATE | os.O_TRUNC
+	var f *os.File
+	switch op {
+	case "mkdir":
+		return os.Mkdir(path, 0o777)
+	case "symlink": // to arg
+		return os.Symlink(arg, path)
+	case "fifo":
+		return unix.Mkfifo(path, 0o600)
+	case "rename":
+		return os.Rename(path, arg)
+	case "remove":
+		return os.Remove(path)
+	case "chmod":
+		mode, err := strconv.ParseUint(arg, 8, 32)
+		return errors.Join(err, unix.Chmod(path, uint32(mode)))
+	case "give": // to another user
+		if os.Geteuid() != 0 {
+			t.Skip("needs root")
+		}
+		return os.Lchown(path, 12345, 12345)
+	case "mode":
+		info, err := os.Stat(path)
+		require.Equal(t, arg, fmt.Sprintf("%o", info.Mode().Perm()))
 		return err
-	}
-	_, err = f.WriteString("new")
-	return errors.Join(err, f.Close())
-}
-
-// Another user's link in a directory where others may write is not followed, whether it is
-// the last element of a path or an earlier one.
-func TestLinkOfAnotherUser(t *testing.T) {
-	dir, mine := sharedDir(t), t.TempDir()
-	victim := filepath.Join(mine, "victim")
-	crewtest.WriteFile(t, victim, "old", 0o600)
-	file, whole := filepath.Join(dir, "file"), filepath.Join(dir, "whole")
-	require.NoError(t, os.Symlink(victim, file))
-	require.NoError(t, os.Symlink(mine, whole))
-	require.NoError(t, os.Symlink(file, filepath.Join(mine, "by way of mine")))
-	chownToOther(t, file)
-	chownToOther(t, whole)
-	for _, path := range []string{file, whole + "/victim", whole + "/new", mine + "/by way of mine"} {
-		_, err := Open(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
-		untrusted(t, err, " is a symbolic link of another user (12345), in a directory where others may write: give another path")
-	}
-	require.Equal(t, "old", crewtest.ReadFile(t, victim))
-	require.NoFileExists(t, filepath.Join(mine, "new"))
-}
-
-// The user's own links are followed everywhere, and others' links in directories where only the
-// user can have put them.
-func TestLinksThatAreFollowed(t *testing.T) {
-	dir, mine := sharedDir(t), t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(mine, "real"), 0o777))
-	for name, target := range map[string]string{
-		filepath.Join(dir, "absolute"):  filepath.Join(mine, "real/a"),
-		filepath.Join(mine, "relative"): "real/../real/b",
-		filepath.Join(mine, "first"):    "./second",
-		filepath.Join(mine, "second"):   "real//",
-	} {
-		require.NoError(t, os.Symlink(target, name))
-	}
-	if os.Geteuid() == 0 {
-		chownToOther(t, filepath.Join(mine, "first"))
-	}
-	t.Chdir(filepath.Join(mine, "real"))
-	for path, name := range map[string]string{
-		dir + "/absolute": "a", mine + "/relative": "b", mine + "/first/c": "c",
-		"../first/d": "d", "./e": "e", "../real/../second/./f": "f", "g": "g",
-	} {
-		require.NoError(t, write(path), path)
-		require.Equal(t, "new", crewtest.ReadFile(t, filepath.Join(mine, "real", name)), path)
+	case "has": // no text if the file is missing
+		text, _ := os.ReadFile(path)
+		require.Equal(t, arg, string(text), path)
+		return nil
+	case "is": // another name of a file
 		real, err := Resolve(path)
 		require.NoError(t, err)
-		got, err := os.Stat(real)
-		require.NoError(t, err)
-		want, err := os.Stat(name)
-		require.NoError(t, err)
-		require.True(t, os.SameFile(got, want), "%s is %s", path, real)
+		a, _ := os.Stat(real)
+		b, _ := os.Stat(arg)
+		require.True(t, os.SameFile(a, b), real)
+		return nil
+	case "make":
+		return MakeDir(path)
+	case "follow": // no link
+		fd, err := open(path, os.O_RDWR, 0)
+		_ = unix.Close(fd)
+		return err
+	case "own":
+		f, err = OpenOwn(path, flags, 0o600)
+	case "write":
+		f, err = OpenFile(path, flags, 0o666)
+	default:
+		t.Fatal("no step: ", op)
 	}
-	_, err := open("../relative", os.O_RDWR, 0)
-	require.ErrorIs(t, err, unix.ELOOP)
-	fd, err := open("./b", os.O_RDWR, 0)
-	require.NoError(t, err)
-	require.NoError(t, unix.Close(fd))
-	require.NoError(t, os.Symlink("loop", "loop"))
-	require.ErrorIs(t, write("loop"), unix.ELOOP)
-	require.ErrorIs(t, write("none/x"), os.ErrNotExist)
+	if err == nil {
+		_, err = f.WriteString(arg)
+		f.Close()
+	}
+	return err
 }
 
 // A path that only the kernel can follow can be opened, too.
@@ -130,71 +114,6 @@ func TestOpenDescriptor(t *testing.T) {
 	f, err := OpenFile(os.DevNull, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-}
-
-func TestMakeDir(t *testing.T) {
-	base := t.TempDir()
-	dir := filepath.Join(base, "deep", "own")
-	require.NoError(t, MakeDir(dir))
-	require.NoError(t, MakeDir(dir))
-	st, err := os.Stat(dir)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o700), st.Mode().Perm())
-
-	for _, mode := range []os.FileMode{0o770, 0o702} {
-		require.NoError(t, os.Chmod(dir, mode))
-		untrusted(t, MakeDir(dir), "others may write to "+dir+": run chmod -R go-w on it, or give another directory")
-	}
-	require.NoError(t, os.Chmod(dir, 0o755))
-	require.NoError(t, MakeDir(dir), "others may read it")
-	link := filepath.Join(base, "link")
-	require.NoError(t, os.Symlink("deep/own", link))
-	require.NoError(t, MakeDir(link))
-
-	file := filepath.Join(base, "file")
-	crewtest.WriteFile(t, file, "", 0o600)
-	require.ErrorIs(t, MakeDir(file), unix.ENOTDIR)
-	chownToOther(t, dir)
-	untrusted(t, MakeDir(dir), dir+" belongs to another user (12345): give a directory of your own")
-}
-
-func TestOpenOwn(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "file")
-	open := func() error {
-		f, err := OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-		if err == nil {
-			require.NoError(t, f.Close())
-		}
-		return err
-	}
-	size := func() int64 {
-		st, err := os.Stat(path)
-		require.NoError(t, err)
-		return st.Size()
-	}
-	require.NoError(t, open())
-	crewtest.WriteFile(t, path, "text", 0)
-	require.NoError(t, open())
-	require.Zero(t, size())
-
-	crewtest.WriteFile(t, path, "text", 0)
-	require.NoError(t, os.Chmod(path, 0o620))
-	untrusted(t, open(), "others may write to "+path)
-	require.NotZero(t, size(), "it is as it was")
-
-	require.NoError(t, os.Rename(path, path+"2"))
-	require.NoError(t, os.Symlink("file2", path))
-	untrusted(t, open(), path+" is a symbolic link: remove it, or give another directory")
-	require.NoError(t, os.Remove(path))
-	require.NoError(t, unix.Mkfifo(path, 0o600))
-	untrusted(t, open(), path+" is not a regular file")
-	require.NoError(t, os.Remove(path))
-
-	crewtest.WriteFile(t, path, "text", 0o600)
-	chownToOther(t, path)
-	untrusted(t, open(), path+" belongs to another user (12345)")
-	require.NotZero(t, size())
 }
 
 // A directory that is replaced by a link while a file in it is opened does not lead elsewhere.
