@@ -222,75 +222,47 @@ func TestNoSSH(t *testing.T) {
 	require.ErrorContains(t, err, "install openssh-client")
 }
 
-// TestCheckReachable goes through the states of two hosts.
-func TestCheckReachable(t *testing.T) {
-	now := time.Now()
-	p := &Hosts{c: Config{Reach: 30 * time.Second}, since: now}
-	a, b := &host{Host: Host{Target: "a"}, all: p, stage: starting}, &host{all: p, stage: starting}
-	p.hosts = []*host{a, b}
-	const why = "no host was reached for 30s: a, this machine: --connect-timeout DUR waits longer"
-	after := func(d time.Duration) error {
-		now = now.Add(d)
-		return p.CheckReachable(now, time.Time{})
-	}
-	require.NoError(t, after(29*time.Second))
-	require.EqualError(t, after(time.Second), why)
-	require.NoError(t, p.CheckReachable(now, now.Add(-time.Second)), "this process was suspended")
-	b.workerEnded(nil)
-	a.setStage(copying) // crew-engine is being copied
-	require.NoError(t, after(time.Hour))
-	require.Equal(t, []string{"hosts that were never reached: this machine"}, p.Missing())
-	a.setStage(working)
-	require.NoError(t, after(time.Hour))
-	a.workerEnded(nil)
-	b.workerEnded(nil)
-	require.NoError(t, after(29*time.Second))
-	require.EqualError(t, after(time.Second), why)
-	a.workerEnded(nil)
-	b.setStage(working)
-	require.NoError(t, after(time.Hour))
-	require.Equal(t, []string{"hosts that were lost: a"}, p.Missing())
-	a.setStage(working)
-	require.Equal(t, []string{"hosts that were lost: a"}, p.Missing())
-	p.c.Reach = 0
-	a.workerEnded(nil)
-	b.workerEnded(nil)
-	require.NoError(t, after(time.Hour), "0 is for ever")
-}
-
-// Hosts can never be reached, until one answers.
-func TestHopeless(t *testing.T) {
-	p := &Hosts{}
-	after := func() error { return p.CheckReachable(time.Now(), time.Time{}) }
-	require.NoError(t, after(), "no host is connected yet")
-	a, b := &host{Host: Host{Target: "a"}, all: p, stage: starting}, &host{Host: Host{Target: "b"}, all: p, stage: starting}
-	p.hosts = []*host{a, b}
-	for _, h := range p.hosts {
-		require.NoError(t, after())
-		_ = h.unreachable("ssh: connect to host a port 22: Connection refused")
-		require.NoError(t, after(), "it may be starting")
-		_ = h.unreachable("ssh: Could not resolve hostname a: Temporary failure in name resolution")
-		require.NoError(t, after())
-		_ = h.unreachable("ssh: Could not resolve hostname a: Name or service not known")
-	}
-	const why = "ssh: Could not resolve hostname a: Name or service not known"
-	require.EqualError(t, after(), "no host can be reached: a: "+why+"; b: "+why+": `ssh HOST true` must work without a prompt")
-	require.Empty(t, p.Missing(), "CheckReachable has reported it")
-	a.setStage(copying)
-	require.NoError(t, after())
-}
-
-// A host that has not answered is reported only after it had time to answer.
-func TestNoTimeToAnswer(t *testing.T) {
-	h := &host{Host: Host{Target: "a"}}
-	p := &Hosts{hosts: []*host{h}}
-	h.all, h.stage, h.joined = p, starting, time.Now().Add(time.Hour)
-	require.Empty(t, p.Missing())
-	h.joined = time.Now().Add(-shortTime)
-	require.Equal(t, []string{"hosts that were never reached: a"}, p.Missing())
-	h.joined = time.Now().Add(time.Hour)
-	h.workerEnded(errors.New("it has failed"))
-	require.Equal(t, []string{"hosts that were never reached: a"}, p.Missing())
+// TestReach plays the stories of testdata/reach.txt, in which hosts and their workers come and go. The steps "now" and
+// "missing" are followed by what CheckReachable and Missing say.
+func TestReach(t *testing.T) {
+	crewtest.Stories(t, "testdata/reach.txt", func(t *testing.T, story []string) {
+		p, now, hosts := &Hosts{since: time.Now()}, time.Now(), map[string]*host{}
+		for _, line := range story {
+			step, text, _ := strings.Cut(line, ": ")
+			words := append(strings.Fields(step), "", "")
+			h, said := hosts[words[1]], ""
+			pause, _ := time.ParseDuration(words[len(words)-3])
+			switch words[0] {
+			case "host": // it joined so long ago; "-" is this machine
+				h = &host{Host: Host{Target: strings.Trim(words[1], "-")}, all: p, stage: starting, joined: now.Add(-pause)}
+				hosts[words[1]], p.hosts = h, append(p.hosts, h)
+			case "copying":
+				h.setStage(copying)
+			case "works":
+				h.setStage(working)
+			case "ends":
+				h.workerEnded(nil)
+			case "fails":
+				h.workerEnded(errors.New("it has failed"))
+			case "unreachable":
+				_ = h.unreachable(text)
+			case "reach":
+				p.c.Reach = pause
+			case "after":
+				now = now.Add(pause)
+			case "missing":
+				require.Equal(t, text, strings.Join(p.Missing(), "; "), line)
+			case "now", "resumed": // after this process was suspended
+				grace := map[bool]time.Time{true: now.Add(-time.Second)}[words[0] == "resumed"]
+				if err := p.CheckReachable(now, grace); err != nil {
+					said = err.Error()
+				}
+				require.Equal(t, text, said, line)
+			default:
+				t.Fatal("no step: ", line)
+			}
+		}
+	})
 }
 
 // The last line of a process that was killed is not the reason for its end.
