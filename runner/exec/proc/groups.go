@@ -161,15 +161,16 @@ func (l *Local) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	return stdout, stderr, attempt
 }
 
-// Signal sends a signal to the group of a running task and all its descendants. It reports whether the task
-// runs. It is safe for concurrent use.
-func (l *Local) Signal(id uint64, sig syscall.Signal) (sent bool) {
+// Signal sends a signal to the groups of running tasks and all their descendants. It returns the tasks among ids
+// that run. It is safe for concurrent use.
+func (l *Local) Signal(ids []uint64, sig syscall.Signal) (sent []uint64) {
+	walk := sync.OnceValue(kernel.Processes)
 	l.groups.each(func(p *process) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.Task.ID == id && p.Task.Protocol == task.NoProtocol && !p.reaped {
-			p.signalLocked(sync.OnceValue(kernel.Processes), false, sig)
-			sent = true
+		if p.Task.Protocol == task.NoProtocol && !p.reaped && slices.Contains(ids, p.Task.ID) {
+			p.signalLocked(walk, false, sig)
+			sent = append(sent, p.Task.ID)
 		}
 	})
 	return sent

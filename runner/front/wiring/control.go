@@ -43,7 +43,7 @@ func (w *wiring) openControl() error {
 		cfg.Said = x.Said
 	case interface {
 		PIDs() map[uint64]int
-		Signal(uint64, syscall.Signal) bool
+		Signal([]uint64, syscall.Signal) []uint64
 	}:
 		cfg.PIDs, cfg.Signal = x.PIDs, x.Signal
 	}

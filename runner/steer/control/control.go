@@ -57,8 +57,8 @@ type Details struct {
 	Curves func() []series.Curves
 	// PIDs returns the process IDs of the running tasks.
 	PIDs func() map[uint64]int
-	// Signal sends a signal to the processes of a running task. It reports whether the task runs.
-	Signal func(id uint64, sig syscall.Signal) bool
+	// Signal sends a signal to the processes of running tasks. It returns the tasks that run.
+	Signal func(ids []uint64, sig syscall.Signal) []uint64
 	// Said returns the last lines that persistent workers wrote on stderr for tasks that they
 	// have not answered yet.
 	Said func() map[uint64][]byte

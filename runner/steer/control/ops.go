@@ -212,16 +212,13 @@ func (c *conn) signal(r *Request) (*Reply, error) {
 	case c.s.cfg.Signal == nil:
 		return nil, errors.New("its tasks have no processes of their own on this machine: crew ctl cancel ends them")
 	}
-	reply := &Reply{}
-	var err error
+	reply := &Reply{Tasks: c.s.cfg.Signal(r.Tasks, sig)}
 	for _, id := range r.Tasks {
-		if c.s.cfg.Signal(id, sig) {
-			reply.Tasks = append(reply.Tasks, id)
-		} else {
-			err = cmp.Or(err, fmt.Errorf("task %d is not running", id))
+		if !slices.Contains(reply.Tasks, id) {
+			return reply, fmt.Errorf("task %d is not running", id)
 		}
 	}
-	return reply, err
+	return reply, nil
 }
 
 func (c *conn) drain(r *Request) (*Reply, error) {
