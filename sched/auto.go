@@ -109,7 +109,7 @@ func (a *Auto) restart(pause time.Duration) {
 
 // findBest returns the best number of workers that has a speed.
 func (a *Auto) findBest() (best int) {
-	most := -1.0
+	most := math.Inf(-1)
 	for n, speed := range a.speeds {
 		if worth := speed / math.Pow(float64(n), cost); worth > most || worth == most && n < best {
 			best, most = n, worth

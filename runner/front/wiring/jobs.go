@@ -132,7 +132,8 @@ func adjustJobs(auto *sched.Auto, do func(task.Command) task.Reply, resized *ato
 				return
 			}
 			st := &now.Stats
-			s := sched.Sample{Good: float64(st.Done()) - failurePart*float64(st.Failed()), Ran: st.Ran, Busy: st.Busy, Idle: now.Blocking == nil || now.Blocking.By != task.BySlots}
+			ok, bad, skipped := st.InThisRun()
+			s := sched.Sample{Good: float64(ok+skipped) + (1-failurePart)*float64(bad), Ran: st.Ran, Busy: st.Busy, Idle: now.Blocking == nil || now.Blocking.By != task.BySlots}
 			if free, total, err := here.Memory(); err == nil {
 				s.Short = free < total/shortMemory
 			}
