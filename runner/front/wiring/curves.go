@@ -1,6 +1,8 @@
 package wiring
 
 import (
+	"os"
+	"path/filepath"
 	"time"
 
 	"crew/runner/exec/machine"
@@ -16,6 +18,9 @@ func (w *wiring) openCurves() error {
 	}
 	w.curves = series.NewLive()
 	if w.feed != nil && w.state != nil {
+		if o.State.Reset {
+			_ = os.Remove(filepath.Join(o.State.Dir, series.FileName))
+		}
 		if err := w.curves.Keep(o.State.Dir); err != nil {
 			return err
 		}

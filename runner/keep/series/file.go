@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -44,13 +45,11 @@ func (l *Live) Keep(dir string) error {
 		return fmt.Errorf("open the figures over time: %w", err)
 	}
 	minutes, days, err := read(f)
-	if errors.Is(err, io.EOF) { // a new file
-		_, err = f.WriteAt([]byte(header), 0)
-	}
 	if err != nil {
 		f.Close()
 		return fmt.Errorf("%s: %w: remove the file to begin anew", path, err)
 	}
+	_, _ = f.WriteAt([]byte(header), 0) // may be there
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.file = &file{f, minutes, days}
@@ -79,15 +78,15 @@ func ReadFile(dir string) ([]Curves, error) {
 	return []Curves{minutes.Curves(0), days.Curves(0)}, nil
 }
 
-// read reads a file. Damaged rows are left out. The error of an empty file is io.EOF.
+// read reads a file. Damaged rows are left out. The header may be missing, or zeros after a power cut.
 func read(f io.ReaderAt) (minutes, days *Builder, err error) {
 	minutes, days = newLatest(time.Minute, keptMinutes), newLatest(24*time.Hour, keptDays)
 	b := make([]byte, rowsOffset+(keptMinutes+keptDays)*rowSize)
 	n, err := f.ReadAt(b, 0)
 	switch {
-	case n == 0 && err != nil:
-		return minutes, days, err
-	case string(b[:len(header)]) != header:
+	case n == 0 && err != io.EOF:
+		return nil, nil, err
+	case !strings.HasPrefix(header, strings.TrimRight(string(b[:len(header)]), "\x00")):
 		return nil, nil, errors.New("this file has no figures of crew")
 	}
 	for i := range (int64(n) - rowsOffset) / rowSize {
@@ -110,7 +109,7 @@ func (b *Builder) restore(row []byte) {
 		}
 	}
 	start := number(row)
-	if now := time.Now().Unix(); start > 0 && start <= float64(now) && p[Covered] > 0 {
+	if now := time.Now().Unix(); start > 0 && start <= float64(now) && p[Covered] >= 1e-9 {
 		*b.at(int64(start) * int64(time.Second)) = p
 	}
 }

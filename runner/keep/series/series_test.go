@@ -129,7 +129,7 @@ func liveSeed(t *testing.T, r *rand.Rand, dir string) {
 	}
 }
 
-// TestDamaged checks that damaged rows are left out, and that a foreign file is neither read nor changed.
+// TestDamaged checks that a damaged file is repaired, and that a foreign file is neither read nor changed.
 func TestDamaged(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, FileName)
@@ -147,12 +147,16 @@ func TestDamaged(t *testing.T) {
 		for i := len(header); i < len(bad); i += 1 + r.IntN(500) {
 			bad[i] = byte(r.Int())
 		}
-		crewtest.WriteFile(t, path, string(bad), 0o600)
-		all, err := ReadFile(dir)
-		if len(bad) >= len(header) {
-			require.NoError(t, err)
-			require.Len(t, all, 2)
+		if r.IntN(2) == 0 {
+			clear(bad[min(len(bad), r.IntN(len(header))):min(len(bad), len(header))])
 		}
+		crewtest.WriteFile(t, path, string(bad), 0o600)
+		l := NewLive()
+		require.NoError(t, l.Keep(dir))
+		require.NoError(t, l.Close(task.Stats{}))
+		all, err := ReadFile(dir)
+		require.NoError(t, err)
+		require.Len(t, all, 2)
 	}
 	for _, text := range []string{"somebody's", "crew curves 2\n"} {
 		crewtest.WriteFile(t, path, text, 0o600)
