@@ -76,11 +76,13 @@ func (c *Core) setTerms(e *entry, cmd task.Command) error {
 }
 
 // replaceTask gives a waiting entry a task with other terms, and schedules it again. If the task is
-// being checked, the check continues.
+// being checked, the check continues. A queued task needs its turn again: if it is held, it must not let
+// the tasks of its key pass.
 func (c *Core) replaceTask(e *entry, t *task.Task) {
 	if e.state != checking {
 		c.queue.unqueue(e)
 	}
+	e.hasTurn = e.hasTurn && e.state != queued && e.state != parked
 	c.queue.bytes[e.state] += t.Size() - e.size
 	if e.task, e.size = t, t.Size(); t.Asked.Rank != 0 { // otherwise the rank may be lent
 		e.item.Rank = c.rank(t)
