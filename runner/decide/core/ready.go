@@ -170,19 +170,23 @@ func (c *Core) schedule(e *entry) {
 // go first anyway or were moved by hand. They keep it even if the task is cancelled (priority inheritance:
 // Sha, Rajkumar and Lehoczky, "Priority Inheritance Protocols", 1990).
 func (c *Core) lendRank(e *entry) {
-	terms, rank := e.task.Terms(), max(e.item.Rank, -maxTurnRank)
-	for _, id := range terms.Awaited() {
-		before := c.entries[id]
-		if before == nil || before.item.Rank <= rank || before.task.Terms().Rank != 0 {
-			continue
-		}
-		if before.state == queued || before.state == parked {
-			c.queue.unqueue(before)
+	rank := max(e.item.Rank, -maxTurnRank)
+	for lenders := []*entry{e}; len(lenders) > 0; { // a list instead of recursion, since they may be many
+		terms := lenders[0].task.Terms()
+		lenders = lenders[1:]
+		for _, id := range terms.Awaited() {
+			before := c.entries[id]
+			if before == nil || before.item.Rank <= rank || before.task.Terms().Rank != 0 {
+				continue
+			}
+			if before.state == queued || before.state == parked {
+				c.queue.unqueue(before)
+				before.item.Rank = rank
+				c.queue.push(before)
+			}
 			before.item.Rank = rank
-			c.queue.push(before)
+			lenders = append(lenders, before)
 		}
-		before.item.Rank = rank
-		c.lendRank(before)
 	}
 }
 
