@@ -169,7 +169,7 @@ func (r *run) askCurves(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	reply, err := control.Ask(ctx, h, control.Request{Op: "curves"}, nil)
-	if err != nil || slices.ContainsFunc(reply.Curves, func(c series.Curves) bool { return c.Width <= 0 }) {
+	if err != nil || len(reply.Curves) > 3 || slices.ContainsFunc(reply.Curves, func(c series.Curves) bool { return c.Width <= 0 }) {
 		return
 	}
 	r.mu.Lock()
