@@ -113,6 +113,7 @@ func watchJobs(file string, now int, do func(task.Command), notice func(string))
 
 const (
 	autoInterval = 250 * time.Millisecond
+	idleInterval = 2 * time.Second
 	failurePart  = 0.9 // of a task is lost if it fails: errors may come fast
 	shortMemory  = 20  // memory is short if less than one part in so many is available
 )
@@ -121,11 +122,11 @@ const (
 func adjustJobs(auto *sched.Auto, do func(task.Command) task.Reply, resized *atomic.Bool) (stop func()) {
 	quit, here := make(chan struct{}), machine.New("")
 	go func() {
-		for last := time.Now(); ; {
+		for last, pause := time.Now(), autoInterval; ; {
 			select {
 			case <-quit:
 				return
-			case <-time.After(autoInterval):
+			case <-time.After(pause):
 			}
 			now := do(task.Command{Op: task.Look}).Snapshot
 			if now == nil || resized.Load() {
@@ -140,7 +141,9 @@ func adjustJobs(auto *sched.Auto, do func(task.Command) task.Reply, resized *ato
 			if before, n := auto.Workers(), auto.Next(s, time.Since(last)); n != before {
 				do(task.Command{Op: task.Resize, N: n})
 			}
-			last = time.Now()
+			if last, pause = time.Now(), autoInterval; s.Idle {
+				pause = idleInterval
+			}
 		}
 	}()
 	return func() { close(quit) }
