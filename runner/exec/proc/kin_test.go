@@ -38,6 +38,7 @@ func TestADaemonStaysOneWhenItsTaskIsAskedToEnd(t *testing.T) {
 	read("ready") // from here on the daemon is an orphan
 	daemon := read("pid")
 	defer func() { _ = syscall.Kill(-daemon, syscall.SIGKILL) }()
+	crewtest.Until(t, func() bool { return len(l.PIDs()) > 0 }, "crew to know the process that it has started")
 
 	var own, daemons []kernel.Process
 	l.groups.each(func(p *process) {
