@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -34,12 +35,20 @@ func crew(t *testing.T, args ...string) *crewtest.Process {
 	return start(t, nil, append([]string{"--protocol", strconv.Itoa(wiring.EngineProtocol)}, args...)...)
 }
 
-// steadyPort returns a free port for a server that will be restarted, outside the range from which
-// systems choose free ports.
+// The ports for steadyPort begin anywhere, because other runs of these tests have ports, too.
+var (
+	firstPort  = rand.IntN(steadyPorts)
+	triedPorts atomic.Int32
+)
+
+const steadyPorts = 12_000
+
+// steadyPort returns a port for a server that will be restarted. It is free on all addresses, is not returned
+// again, and is outside the range from which systems choose free ports.
 func steadyPort() string {
 	for {
-		port := strconv.Itoa(20000 + rand.IntN(12000))
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+		port := strconv.Itoa(20_000 + (firstPort+int(triedPorts.Add(1)))%steadyPorts)
+		if l, err := net.Listen("tcp4", "0.0.0.0:"+port); err == nil {
 			_ = l.Close()
 			return port
 		}
