@@ -110,7 +110,7 @@ func (c *ctl) printReply(line []byte, r *control.Reply) error {
 	case c.JSON:
 		return c.printJSON(line)
 	case r.End && r.Error != "" && len(r.Tasks) == 0: // the caller reports the error
-	case r.Cut > 0:
+	case r.Cut > 0 && r.Stream != "":
 		c.notice(fmt.Sprintf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
 	case c.verb == "retry", c.verb == "add":
 		var lines []string

@@ -312,7 +312,7 @@ func (f *follower) logEnded(w *task.Where) error {
 func (c *conn) sendKept(p *task.EndedTask) {
 	for i, cut := range p.Cut {
 		if cut > 0 {
-			c.reply(&Reply{Facts: task.Facts{Task: p.Task}, Stream: streams[i], Cut: cut})
+			c.reply(&Reply{Facts: task.Facts{Task: p.Task, Cut: cut}, Stream: streams[i]})
 		}
 	}
 	t := &cursor{id: p.Task, outs: p.Outputs}

@@ -63,7 +63,7 @@ func (l *Log) writeTails(e *task.Event) {
 func sendTails(put func(*Reply), p *task.EndedTask, keeps bool) {
 	for i, o := range p.Outputs {
 		if text, _ := o.(tail); text != nil || keeps && i == 1 && p.Outputs[0] == nil {
-			put(&Reply{Facts: task.Facts{Task: p.Task}, Stream: streams[i], Data: text, Cut: p.Cut[i]})
+			put(&Reply{Facts: task.Facts{Task: p.Task, Cut: p.Cut[i]}, Stream: streams[i], Data: text})
 		}
 	}
 }

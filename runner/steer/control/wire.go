@@ -42,11 +42,10 @@ type Reply struct {
 
 	Ended []task.Facts `json:"ended,omitempty"` // add with wait, log with follow: in the last reply; wait: as tasks end
 
-	// add with wait, log: output of Task
+	// add with wait, log: output of Task. Facts.Cut is how many earlier bytes of the stream were not kept.
 
 	Stream string `json:"stream,omitempty"` // stdout or stderr
 	Data   []byte `json:"data,omitempty"`   // a piece, which may start and end inside a character
-	Cut    int64  `json:"cut,omitempty"`    // log: how many earlier bytes of the stream were not kept
 }
 
 // Event is one line of watch. Its name determines which members it has.
