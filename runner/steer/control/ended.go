@@ -26,50 +26,34 @@ func (t tail) ReadAt(p []byte, off int64) (int, error) { return bytes.NewReader(
 // Close does nothing.
 func (tail) Close() error { return nil }
 
-// endedAttempt is the memory of an attempt that ended.
+// endedAttempt is the memory of an attempt that ended: the state of its task since then, with the ends of the
+// outputs.
 type endedAttempt struct {
-	task    *task.Task
-	size    int         // of the task
-	result  task.Result // without outputs
-	outs    [2]tail
-	cut     [2]int64
-	retryAt time.Time // when the task is retried; zero if it is not
+	task.Where
+	size int // of the task
 }
 
 // newEndedAttempt returns the memory of the attempt that ended with e.
 func newEndedAttempt(e *task.Event) *endedAttempt {
 	r := e.Result
-	p := &endedAttempt{task: e.Task, size: e.Task.Size(), result: *r}
-	p.result.Stdout, p.result.Stderr, p.result.Before, p.result.Tail = nil, nil, nil, nil
+	p := &endedAttempt{size: e.Task.Size()}
+	p.State, p.Of, p.Facts, p.Argv = "ended", e.Task, r.Facts(), r.Argv
+	if p.Task = e.Task.ID; p.Exit != nil {
+		p.Exit = new(*p.Exit) // otherwise it would hold all of r
+	}
 	for i, o := range [...]task.Output{r.Stdout, r.Stderr} {
 		if n := task.Length(o); n > 0 {
 			text, _ := o.Tail(pastTail) // a read error ends the run by other means
-			p.outs[i], p.cut[i] = text, n-int64(len(text))
+			p.Outputs[i], p.Cut[i], p.Kept = tail(text), n-int64(len(text)), true
 		}
 	}
 	if len(r.Tail) > 0 {
-		p.outs[1] = r.Tail
+		p.Outputs[1], p.Kept = tail(r.Tail), true
 	}
 	if e.Kind == task.Retried {
-		p.retryAt = e.At.Add(e.Wait)
+		p.State, p.Blocking = "waiting", &task.Blocking{By: task.ByRetry, Tasks: 1, Until: e.At.Add(e.Wait)}
 	}
 	return p
-}
-
-// where returns the state of the task after the attempt. It is computed only on request, because clients
-// rarely ask.
-func (p *endedAttempt) where() task.Where {
-	w := task.NewWhere("ended", p.task)
-	w.EndedTask = task.EndedTask{Facts: p.result.Facts(), Argv: p.result.Argv, Cut: p.cut}
-	for i, o := range p.outs {
-		if len(o) > 0 {
-			w.Outputs[i], w.Kept = o, true
-		}
-	}
-	if w.Task = p.task.ID; !p.retryAt.IsZero() {
-		w.State, w.Blocking = "waiting", &task.Blocking{By: task.ByRetry, Tasks: 1, Until: p.retryAt}
-	}
-	return w
 }
 
 // remember remembers how an attempt ended. The caller must hold mu.
@@ -79,7 +63,7 @@ func (k *Sink) remember(e *task.Event) {
 		return
 	}
 	if r.Attempt > 1 || len(r.Before) > 0 {
-		k.past = slices.DeleteFunc(k.past, func(was *endedAttempt) bool { return was.task.ID == e.Task.ID })
+		k.past = slices.DeleteFunc(k.past, func(was *endedAttempt) bool { return was.Task == e.Task.ID })
 	}
 	p := newEndedAttempt(e)
 	k.past = slices.Insert(k.past, 0, p)
@@ -93,7 +77,7 @@ func (k *Sink) trim() {
 	var n, size [2]int // of attempts that did not fail, and that failed
 	k.past = slices.DeleteFunc(k.past, func(p *endedAttempt) bool {
 		i := 0
-		if p.result.Outcome.Failed() {
+		if p.Outcome.Failed() {
 			i = 1
 		}
 		if n[i] == maxPast || n[i] > 0 && size[i]+p.size > pastBytes {
@@ -114,7 +98,7 @@ func (k *Sink) remembered() (list []task.Where, forgot bool) {
 	defer k.mu.Unlock()
 	k.trim()
 	for _, p := range k.past {
-		list = append(list, p.where())
+		list = append(list, p.Where)
 	}
 	return list, k.forgot
 }
@@ -123,9 +107,8 @@ func (k *Sink) remembered() (list []task.Where, forgot bool) {
 func (k *Sink) lookup(id uint64) *task.Where {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if i := slices.IndexFunc(k.past, func(p *endedAttempt) bool { return p.task.ID == id }); i >= 0 {
-		w := k.past[i].where()
-		return &w
+	if i := slices.IndexFunc(k.past, func(p *endedAttempt) bool { return p.Task == id }); i >= 0 {
+		return &k.past[i].Where
 	}
 	return nil
 }

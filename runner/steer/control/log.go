@@ -53,9 +53,9 @@ func (l *Log) Consume(batch []task.Event) error {
 
 // writeTails writes the end of the output of a failed attempt.
 func (l *Log) writeTails(e *task.Event) {
-	r, p := e.Result, newEndedAttempt(e).where().EndedTask
+	r, p := e.Result, newEndedAttempt(e)
 	elsewhere := r.Outcome == task.Lost || r.Task.Makes != nil && r.Task.Makes.Stdout
-	sendTails(l.write, &p, l.KeepsOutput && !elsewhere)
+	sendTails(l.write, &p.EndedTask, l.KeepsOutput && !elsewhere)
 }
 
 // sendTails sends lines with the ends of outputs, in the form of log. With keeps, a task without outputs wrote
