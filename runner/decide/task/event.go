@@ -156,6 +156,9 @@ func (s *Stats) Elapsed(now time.Time) time.Duration { return s.Clock.At(now).Su
 // Finished returns the number of finished tasks.
 func (s *Stats) Finished() int64 { return sum(s.ByOutcome[:]) }
 
+// Waiting returns the number of tasks that have been read, are not running and have not finished.
+func (s *Stats) Waiting() int64 { return s.Admitted - s.Finished() - s.Running }
+
 // Done returns the number of tasks that succeeded, failed or were skipped.
 func (s *Stats) Done() int64 { return s.ByOutcome[OK] + s.ByOutcome[Skipped] + s.Failed() }
 

@@ -14,12 +14,11 @@ const longestPause = 10 * time.Second
 // Live builds the curves of a run from its events, and from samples of the machine. It is a runner.Sink, and
 // safe for concurrent use.
 type Live struct {
-	mu      sync.Mutex
-	run     Builder
-	file    *file // for a queue; otherwise nil
-	start   int64 // until the first sample; then 0
-	running int
-	waiting int
+	mu    sync.Mutex
+	run   Builder
+	file  *file // for a queue; otherwise nil
+	start int64 // until the first sample; then 0
+	stats task.Stats
 }
 
 // NewLive returns a Live for a run that begins now.
@@ -44,38 +43,16 @@ func (l *Live) Consume(batch []task.Event) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ended, failed := 0, 0
+	was := l.stats.WithoutEarlier()
 	for i := range batch {
-		switch e := &batch[i]; e.Kind {
-		case task.Admitted:
-			l.waiting++
-		case task.Started:
-			l.running++
-			l.waiting--
-		case task.Retried:
-			l.running--
-			l.waiting++
-		case task.Finished:
-			if e.Attempt > 0 {
-				l.running--
-			} else {
-				l.waiting--
-			}
-			if e.Result.FromEarlierRun() {
-				break
-			}
-			ended++
-			if e.Result.Outcome.Failed() {
-				failed++
-			}
-		}
+		l.stats.Apply(&batch[i])
 	}
-	at := batch[len(batch)-1].At.UnixNano()
+	is, at := l.stats.WithoutEarlier(), l.stats.Last.UnixNano()
 	l.each(func(b *Builder) {
-		b.Count(Ended, float64(ended), at)
-		b.Count(Failed, float64(failed), at)
-		b.Set(Running, float64(l.running), at)
-		b.Set(Waiting, float64(l.waiting), at)
+		b.Count(Ended, float64(is.Finished()-was.Finished()), at)
+		b.Count(Failed, float64(is.Failed()-was.Failed()), at)
+		b.Set(Running, float64(is.Running), at)
+		b.Set(Waiting, float64(l.stats.Waiting()), at)
 	})
 	return nil
 }

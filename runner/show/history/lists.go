@@ -98,8 +98,7 @@ func cloneFacts(f *task.Facts) task.Facts {
 		*s = task.Bytes(strings.Clone(task.Shorten(string(*s), factSize)))
 	}
 	if f.Exit != nil {
-		exit := *f.Exit
-		own.Exit = &exit
+		own.Exit = new(*f.Exit)
 	}
 	own.Units = slices.Clone(f.Units)
 	return own

@@ -18,7 +18,7 @@ func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status 
 		Outcomes: outcomes(&st.ByOutcome), Earlier: outcomes(&st.Earlier), Retried: st.Retried, Lost: st.Lost,
 		InputEnd: st.InputEnd, Held: st.Finished() - st.Released, Rate: st.Rate(s.At),
 	}
-	out.Progress.Waiting = max(0, st.Admitted-st.Finished()-st.Running)
+	out.Progress.Waiting = max(0, st.Waiting())
 	if st.InputEnd {
 		out.Total = &st.Admitted
 	}
