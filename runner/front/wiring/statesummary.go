@@ -1,6 +1,8 @@
 package wiring
 
 import (
+	"bufio"
+	"cmp"
 	_ "embed" // the summary
 	"errors"
 	"fmt"
@@ -21,7 +23,9 @@ import (
 func showState(dir string, json bool, stdout io.Writer) (err error) {
 	t := summary{Now: time.Now()}
 	if json {
-		_, err = journal.Dump(dir, stdout)
+		out := bufio.NewWriterSize(stdout, 64<<10)
+		_, err = journal.Dump(dir, out)
+		err = cmp.Or(out.Flush(), err)
 	} else {
 		t.Summary, t.Report, err = history.State(dir)
 	}

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -17,8 +16,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Dump writes the valid lines of a directory's journal to w and returns a summary of its runs. The
-// lines have no checksums and, in a queue, no environments and task specifications. If a task has
+// Dump writes the valid lines of a directory's journal to w, one at a time, and returns a summary of its
+// runs. The lines have no checksums and, in a queue, no environments and task specifications. If a task has
 // begun again after a line that says how it ended, that line is void and gets the member "again".
 //
 // A run may be writing the journal. If lines are damaged, Dump writes all valid ones and then
@@ -56,7 +55,7 @@ func withContents(dir string, use func(*contents) error) error {
 // dump writes the lines that were loaded. Later ones may be incomplete, which would look like
 // damage.
 func (l *contents) dump(w io.Writer) error {
-	out := bufio.NewWriterSize(w, 64<<10)
+	var text []byte
 	var s scanner
 	for ln := range s.lines(io.NewSectionReader(l.file, 0, l.scan.end)) {
 		body, end := ln.body, "}\n"
@@ -69,12 +68,12 @@ func (l *contents) dump(w io.Writer) error {
 				end = `,"again":true}` + "\n"
 			}
 		}
-		_, _ = out.Write(body)
-		if _, err := out.WriteString(end); err != nil {
+		text = append(append(text[:0], body...), end...)
+		if _, err := w.Write(text); err != nil {
 			return err
 		}
 	}
-	err := cmp.Or(s.err, l.table.err, out.Flush())
+	err := cmp.Or(s.err, l.table.err)
 	if damage := s.damage(); err == nil && damage != "" {
 		err = errors.New(filepath.Join(l.table.dir, journalName) + ": " + damage)
 	}

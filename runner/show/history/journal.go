@@ -1,13 +1,15 @@
 package history
 
 import (
+	"cmp"
+
 	"crew/runner/decide/task"
 	"crew/runner/keep/journal"
 	"crew/runner/steer/control"
 )
 
 // journalLine handles a line of a journal.
-func (r *reader) journalLine(rec *record) error {
+func (r *reader) journalLine(rec *record) {
 	r.setForm(journalForm)
 	switch rec.Name {
 	case "journal":
@@ -15,32 +17,22 @@ func (r *reader) journalLine(rec *record) error {
 			r.saved.Close()
 			r.saved, _ = journal.OpenSaved(r.name, rec.Outputs)
 		}
-		return nil
 	case "run":
-		return r.begin(rec.At, r.command)
+		r.begin(rec.At, r.command)
 	case "closed":
-		if !r.began {
-			return nil
+		if r.began {
+			r.emitEvent(Over, rec.At, "")
 		}
-		return r.emitEvent(Over, rec.At, "")
 	case "accepted", "started", "attempt", "ended":
-	default:
-		return nil
-	}
-	if !r.began { // compaction removed the line that began the run
-		at := rec.Start
-		if at.IsZero() {
-			at = rec.At
+		if !r.began { // compaction removed the line that began the run
+			r.begin(cmp.Or(rec.Start, rec.At), r.command)
 		}
-		if err := r.begin(at, r.command); err != nil {
-			return err
-		}
+		r.journalTask(rec)
 	}
-	return r.journalTask(rec)
 }
 
 // journalTask handles a line of a journal about a task.
-func (r *reader) journalTask(rec *record) error {
+func (r *reader) journalTask(rec *record) {
 	l := rec.line(rec.Name)
 	switch rec.Name {
 	case "accepted":
@@ -59,9 +51,7 @@ func (r *reader) journalTask(rec *record) error {
 		last := r.retried[rec.ID]
 		for _, a := range rec.Attempts { // compaction may have removed their own lines
 			if a.Attempt > last && last != rec.Attempt-1 {
-				if err := r.emit(rec.earlier(a)); err != nil {
-					return err
-				}
+				r.emit(rec.earlier(a))
 			}
 		}
 		delete(r.retried, rec.ID)
@@ -74,14 +64,14 @@ func (r *reader) journalTask(rec *record) error {
 			}
 		}
 	}
-	return r.emit(l)
+	r.emit(l)
 }
 
 // maxPieces is the number of unfinished tasks whose output is kept.
 const maxPieces = 1000
 
 // watchLine handles a line of crew ctl watch --json.
-func (r *reader) watchLine(rec *record) error {
+func (r *reader) watchLine(rec *record) {
 	r.setForm(watchForm)
 	switch {
 	case rec.Name == "watching":
@@ -89,20 +79,20 @@ func (r *reader) watchLine(rec *record) error {
 		if rec.Hello == nil {
 			rec.Hello = &control.Hello{}
 		}
-		return r.begin(rec.At, string(rec.Hello.Command))
+		r.begin(rec.At, string(rec.Hello.Command))
+		return
 	case rec.Name == "" && rec.Stream == "" && rec.End == nil:
-		return nil
+		return
 	case rec.Stream != "":
 		r.piece(rec)
-		return nil
+		return
 	case !r.began:
-		if err := r.begin(rec.At, ""); err != nil {
-			return err
-		}
+		r.begin(rec.At, "")
 	}
 	switch rec.Name {
 	case "":
-		return r.emitEvent(Over, rec.End.At, "")
+		r.emitEvent(Over, rec.End.At, "")
+		return
 	case "started":
 		if rec.Start.IsZero() {
 			rec.Start = rec.At
@@ -113,7 +103,7 @@ func (r *reader) watchLine(rec *record) error {
 			delete(r.pieces, rec.Task)
 		}
 	}
-	return r.emit(rec.line(rec.Name))
+	r.emit(rec.line(rec.Name))
 }
 
 // piece appends a piece of output to its task's, and keeps only the end.

@@ -20,12 +20,11 @@ import (
 // of crew or GNU parallel, or the output of --json, crew ctl watch --json or crew state --json. The
 // path "-" means stdin.
 //
-// Damaged parts are skipped, and a Damaged line at the end says so. If each returns an error, Read
-// stops and returns it. For an empty file, each is never called.
+// Damaged parts are skipped, and a Damaged line at the end says so. For an empty file, each is never called.
 //
 // The runs of a joblog are told apart by the marks of their rows. Runs with the same mark, and those
 // of --json results, are told apart by task numbers, as a number occurs once in a run.
-func Read(path string, stdin io.Reader, each func(*Line) error) error {
+func Read(path string, stdin io.Reader, each func(*Line)) error {
 	if path == "-" {
 		return ReadStream("standard input", stdin, each)
 	}
@@ -33,7 +32,7 @@ func Read(path string, stdin io.Reader, each func(*Line) error) error {
 }
 
 // ReadStream is like Read for an open file; name is used in messages.
-func ReadStream(name string, r io.Reader, each func(*Line) error) error {
+func ReadStream(name string, r io.Reader, each func(*Line)) error {
 	return newReader(name, each).read(r)
 }
 
@@ -66,7 +65,7 @@ func (r *reader) readError(err error) error {
 // the error is fs.ErrNotExist.
 func State(dir string) (*journal.Summary, *Report, error) {
 	f := NewFold()
-	s, err := newReader(dir, func(l *Line) error { f.Add(l); return nil }).readDir()
+	s, err := newReader(dir, f.Add).readDir()
 	return s, f.Report(), err
 }
 
@@ -74,24 +73,22 @@ func State(dir string) (*journal.Summary, *Report, error) {
 func (r *reader) readDir() (s *journal.Summary, err error) {
 	r.saved = &journal.Saved{} // until the first line names the file of outputs
 	defer func() { r.saved.Close() }()
-	lines, to := io.Pipe()
-	dumped := make(chan error, 1)
-	go func() {
-		var err error
-		s, err = journal.Dump(r.name, to)
-		to.Close()
-		dumped <- err
-	}()
-	err = r.read(lines)
-	lines.Close()
-	damage := <-dumped
+	s, damage := journal.Dump(r.name, r)
+	err = r.close()
 	switch {
 	case err != nil || damage == nil:
 		return s, err
 	case s == nil:
 		return nil, damage
 	}
-	return s, r.emitEvent(Damaged, time.Time{}, damage.Error())
+	r.emitEvent(Damaged, time.Time{}, damage.Error())
+	return s, nil
+}
+
+// Write reads a whole line.
+func (r *reader) Write(line []byte) (int, error) {
+	r.line(line, true)
+	return len(line), nil
 }
 
 // form is a format of lines.
@@ -107,7 +104,7 @@ const (
 // reader reads one source and calls each with its lines.
 type reader struct {
 	name string
-	each func(*Line) error
+	each func(*Line)
 
 	form         form      // of the previous line; noForm before the first
 	at           time.Time // of the last line passed to each
@@ -127,7 +124,7 @@ type reader struct {
 	saved   *journal.Saved // the file of outputs; nil if the source is no --state directory
 }
 
-func newReader(name string, each func(*Line) error) *reader {
+func newReader(name string, each func(*Line)) *reader {
 	return &reader{name: name, each: each, runs: map[int]*seenTasks{}, pieces: map[uint64]*[2]output{}, retried: map[string]int{}}
 }
 
@@ -144,31 +141,40 @@ func (r *reader) read(from io.Reader) error {
 	for long := false; in.Scan(); {
 		line, whole := bytes.CutSuffix(in.Bytes(), []byte("\n"))
 		rest := long
-		if long = len(in.Bytes()) == journal.MaxLine && !whole; rest {
-			continue
-		}
-		r.lines++
-		var err error
-		switch text := bytes.TrimLeft(line, " \t\r"); {
+		switch long = len(in.Bytes()) == journal.MaxLine && !whole; {
+		case rest:
 		case long:
+			r.lines++
 			r.damage("is too long")
-		case len(text) == 0:
-		case text[0] == '{':
-			err = r.object(text, !whole)
 		default:
-			err = r.row(text)
-		}
-		if err != nil {
-			return err
+			r.line(line, whole)
 		}
 	}
-	switch err := in.Err(); {
-	case err != nil:
+	if err := in.Err(); err != nil {
 		return r.readError(err)
+	}
+	return r.close()
+}
+
+// line handles a line. If whole is false, it has no newline and may be incomplete, because a run is still writing it.
+func (r *reader) line(line []byte, whole bool) {
+	r.lines++
+	switch text := bytes.TrimLeft(line, " \t\r"); {
+	case len(text) == 0:
+	case text[0] == '{':
+		r.object(text, whole)
+	default:
+		r.row(text)
+	}
+}
+
+// close handles the end of the source.
+func (r *reader) close() error {
+	switch {
 	case r.damagedLines > 0 && r.form == noForm:
 		return r.unknownForm()
 	case r.damagedLines > 0:
-		return r.emitEvent(Damaged, time.Time{}, r.name+": "+task.Count(r.damagedLines, "damaged line")+" left out, first "+r.firstDamage)
+		r.emitEvent(Damaged, time.Time{}, r.name+": "+task.Count(r.damagedLines, "damaged line")+" left out, first "+r.firstDamage)
 	}
 	return nil
 }
@@ -182,40 +188,39 @@ func (r *reader) setForm(to form) {
 }
 
 // begin emits the Began line of a new run.
-func (r *reader) begin(at time.Time, command string) error {
+func (r *reader) begin(at time.Time, command string) {
 	r.began = true
 	r.runCount++
-	return r.emitEvent(Began, at, command)
+	r.emitEvent(Began, at, command)
 }
 
 // emitEvent emits a line that is not about a task.
-func (r *reader) emitEvent(name string, at time.Time, text string) error {
-	return r.emit(&Line{Event: control.Event{Name: name, At: at, Text: text}})
+func (r *reader) emitEvent(name string, at time.Time, text string) {
+	r.emit(&Line{Event: control.Event{Name: name, At: at, Text: text}})
 }
 
 // emit emits a line. If the line has no time, it gets the time of the previous line.
-func (r *reader) emit(l *Line) error {
+func (r *reader) emit(l *Line) {
 	if l.At.IsZero() {
 		l.At = r.at
 	}
 	r.at = l.At
-	return r.each(l)
+	r.each(l)
 }
 
 // row handles a row of a joblog.
-func (r *reader) row(row []byte) error {
+func (r *reader) row(row []byte) {
 	if isHeader(row) {
 		r.setForm(resultsForm)
 		clear(r.runs)
-		return nil
+		return
 	}
 	rec := &record{}
-	mark, ok := parseRow(row, rec)
-	if !ok {
+	if mark, ok := parseRow(row, rec); ok {
+		r.result(mark, rec.line("finished"))
+	} else {
 		r.damage("is no whole row of a joblog")
-		return nil
 	}
-	return r.result(mark, rec.line("finished"))
 }
 
 // seenTasks is the bit set of the task numbers seen in a run.
@@ -226,43 +231,35 @@ type seenTasks struct {
 
 // result emits the attempts of a task that ended in a run with the given mark. It begins a new run if
 // the latest one with this mark already has the task.
-func (r *reader) result(mark int, attempts ...*Line) error {
+func (r *reader) result(mark int, attempts ...*Line) {
 	r.setForm(resultsForm)
 	id, run := attempts[0].Task, r.runs[mark]
 	if run == nil || run.seen[id/64]>>(id%64)&1 > 0 {
-		if err := r.begin(attempts[0].Start, ""); err != nil {
-			return err
-		}
+		r.begin(attempts[0].Start, "")
 		run = &seenTasks{r.runCount, map[uint64]uint64{}}
 		r.runs[mark] = run
 	}
 	run.seen[id/64] |= 1 << (id % 64)
 	for _, l := range attempts {
 		l.Run = run.run
-		if err := r.emit(l); err != nil {
-			return err
-		}
+		r.emit(l)
 	}
-	return nil
 }
 
-// object handles a line that is a JSON object. If last is true, the line has no newline and may be
-// incomplete because a run is still writing it; an invalid one is then ignored.
-func (r *reader) object(text []byte, last bool) error {
+// object handles a line that is a JSON object. It ignores an invalid one that is not whole.
+func (r *reader) object(text []byte, whole bool) {
 	rec := &record{}
 	switch err := json.Unmarshal(text, rec); {
-	case err != nil && last:
-		return nil
-	case err != nil || !rec.isValid():
-	case rec.V > 0:
-		return r.watchLine(rec)
-	case rec.Name != "":
-		return r.journalLine(rec)
-	case rec.Task > 0 && rec.Outcome != 0:
-		return r.result(0, rec.attemptLines()...)
+	case err != nil && !whole:
+	case err == nil && rec.isValid() && rec.V > 0:
+		r.watchLine(rec)
+	case err == nil && rec.isValid() && rec.Name != "":
+		r.journalLine(rec)
+	case err == nil && rec.isValid() && rec.Task > 0 && rec.Outcome != 0:
+		r.result(0, rec.attemptLines()...)
+	default:
+		r.damage("is no object of crew's")
 	}
-	r.damage("is no object of crew's")
-	return nil
 }
 
 // damage counts the latest line as damaged.

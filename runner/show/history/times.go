@@ -43,7 +43,7 @@ func (t *Times) Add(path string) error {
 		return nil
 	}
 	r := newReader(path, nil) // a queue, a file, or an error that says what is wrong
-	r.each = func(l *Line) error {
+	r.each = func(l *Line) {
 		cut := r.form != resultsForm && strings.Contains(string(l.Command), "…") // then it may stand for several commands
 		if l.Name == "finished" && !cut {
 			t.note(string(l.Command), time.Duration(l.Duration))
@@ -51,7 +51,6 @@ func (t *Times) Add(path string) error {
 				t.escaped[was] = string(l.Command)
 			}
 		}
-		return nil
 	}
 	return r.open()
 }

@@ -42,17 +42,16 @@ func newMaker(page, trace *out) *maker {
 	return m
 }
 
-func (m *maker) add(l *history.Line) error {
+func (m *maker) add(l *history.Line) {
 	if l.Name == history.Damaged {
 		fmt.Fprintln(os.Stderr, "crew: "+task.Printable(l.Text))
-		return nil
+		return
 	}
 	if m.lines++; m.trace != nil {
 		m.tracer.Add(l)
 	} else {
 		m.fold.Add(l)
 	}
-	return nil
 }
 
 // complete writes the page and finishes the trace.
