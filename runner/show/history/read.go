@@ -246,7 +246,7 @@ func (r *reader) result(mark int, attempts ...*Line) {
 	}
 }
 
-// object handles a line that is a JSON object. It ignores an invalid one that is not whole.
+// object handles a line that is a JSON object. An invalid object is ignored if it is not whole.
 func (r *reader) object(text []byte, whole bool) {
 	rec := &record{}
 	switch err := json.Unmarshal(text, rec); {
