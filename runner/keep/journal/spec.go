@@ -21,6 +21,7 @@ type spec struct {
 	Argv      words         `json:"argv,omitempty"`
 	Exec      words         `json:"exec,omitempty"`
 	Shell     bool          `json:"shell,omitempty"`
+	NoArgs    bool          `json:"noargs,omitempty"`
 	Env       words         `json:"env,omitempty"`
 	Bare      bool          `json:"bare,omitempty"`
 	Dir       task.Bytes    `json:"dir,omitempty"`
@@ -75,7 +76,7 @@ func specOf(t *task.Task) *spec {
 	asked := t.Terms()
 	s := &spec{
 		Terms: asked, Name: task.Bytes(asked.Name), Note: task.Bytes(asked.Note),
-		Argv: t.Argv, Exec: t.Exec, Shell: t.Shell, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
+		Argv: t.Argv, Exec: t.Exec, Shell: t.Shell, NoArgs: t.NoArgs, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
 		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, KillAfter: t.KillAfter, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
 	}
 	if !t.Bare {
@@ -102,7 +103,7 @@ func specOf(t *task.Task) *spec {
 
 // fill sets the fields of t that s holds.
 func (s *spec) fill(t *task.Task) {
-	t.Argv, t.Exec, t.Shell, t.Env, t.Bare = s.Argv, s.Exec, s.Shell, s.Env, s.Bare
+	t.Argv, t.Exec, t.Shell, t.NoArgs, t.Env, t.Bare = s.Argv, s.Exec, s.Shell, s.NoArgs, s.Env, s.Bare
 	t.Dir, t.Key, t.Cost, t.Timeout, t.KillAfter = string(s.Dir), string(s.Key), s.Cost, s.Timeout, s.KillAfter
 	t.Object, t.Tag, t.Marks, t.Protocol = string(s.Object), string(s.Tag), s.Marks, s.Protocol
 	asked := s.Terms
