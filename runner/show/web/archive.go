@@ -3,7 +3,7 @@ package web
 import (
 	"bufio"
 	"fmt"
-	"os"
+	"io"
 	"strings"
 	"time"
 
@@ -23,9 +23,9 @@ var families = []struct {
 	{series.Load, "crew_load_processes", "gauge", "Processes and threads of the machine that ran or waited to, on average."},
 }
 
-// printMetrics prints the figures of queues over time as an OpenMetrics exposition with the time of each: by the
+// printMetrics writes the figures of queues over time as an OpenMetrics exposition with the time of each: by the
 // day and then, for the last day, by the minute.
-func printMetrics(dirs []string) error {
+func printMetrics(to io.Writer, dirs []string) error {
 	all := make([][]series.Curves, len(dirs))
 	for i, dir := range dirs {
 		var err error
@@ -36,7 +36,7 @@ func printMetrics(dirs []string) error {
 			return fmt.Errorf("%s has no figures over time: crew serve --state DIR keeps them", dir)
 		}
 	}
-	w := bufio.NewWriter(os.Stdout)
+	w := bufio.NewWriter(to)
 	for _, f := range families {
 		fmt.Fprintf(w, "# TYPE %s %s\n# HELP %[1]s %[3]s\n", f.name, f.kind, f.help)
 		for i, dir := range dirs {
@@ -47,6 +47,9 @@ func printMetrics(dirs []string) error {
 			sum := 0.0
 			minutes, days := all[i][0], all[i][1]
 			for j, c := range []series.Curves{days, minutes} {
+				if j == 1 { // count the beginning of the day, too
+					sum = max(sum, total(days, f.of)-total(minutes, f.of))
+				}
 				for k, p := range c.Points {
 					end := c.Start.Add(time.Duration(k+1) * time.Duration(c.Width))
 					if p[series.Covered] == 0 || j == 0 && end.After(minutes.Start) || f.of >= series.Memory && p[f.of] == 0 {
@@ -64,4 +67,12 @@ func printMetrics(dirs []string) error {
 	}
 	fmt.Fprintln(w, "# EOF")
 	return w.Flush()
+}
+
+// total returns the sum of a figure over all periods.
+func total(c series.Curves, f series.Figure) (sum float64) {
+	for _, p := range c.Points {
+		sum += p[f]
+	}
+	return sum
 }

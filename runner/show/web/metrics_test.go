@@ -1,6 +1,9 @@
 package web
 
 import (
+	"encoding/binary"
+	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +12,7 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 	"crew/runner/steer/control"
 )
 
@@ -32,4 +36,24 @@ func TestExposition(t *testing.T) {
 		{Hello: control.Hello{PID: 4, Name: "a \"b\\c\n\xff"}},
 	}))
 	require.Equal(t, want, got.String())
+}
+
+// TestCountersOfDays checks that the counters include the tasks of a day before its first minute that is kept.
+func TestCountersOfDays(t *testing.T) {
+	const rowSize, minutes, days = 64, 24 * 60, 366
+	now := time.Now().Add(-2 * time.Minute).Unix()
+	file := make([]byte, rowSize*(1+minutes+days))
+	copy(file, "crew curves 1\n")
+	put := func(row, start int64, ended float64) {
+		for i, v := range [...]float64{float64(start), 1, ended} {
+			binary.LittleEndian.PutUint64(file[rowSize*(1+row)+8*int64(i):], math.Float64bits(v))
+		}
+	}
+	put(now/60%minutes, now/60*60, 4)
+	put(minutes+now/86400%days, now/86400*86400, 10)
+	dir := t.TempDir()
+	crewtest.WriteFile(t, filepath.Join(dir, series.FileName), string(file), 0o600)
+	var out strings.Builder
+	require.NoError(t, printMetrics(&out, []string{dir}))
+	require.Regexp(t, `(?m)^crew_ended_tasks_total{.*} 10 \d+\n# TYPE crew_failed`, out.String())
 }

@@ -176,7 +176,7 @@ func runVerb(args []string) error {
 	switch verb, args := args[1], args[2:]; {
 	case verb == "report" && len(args) > 1:
 		if args[0] == "openmetrics" {
-			return printMetrics(args[1:])
+			return printMetrics(os.Stdout, args[1:])
 		}
 		return report(args[0] == "trace", args[1:])
 	case verb == "record" && len(args) == 2:
