@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -27,11 +26,9 @@ const (
 	// argMaxSpare bytes are left free for variables that crew and the kernel add. xargs leaves as many.
 	argMaxSpare = 4096
 	pointer     = 8
-	// ownFiles is the number of descriptors that a run always uses, not counting its executor:
-	// for the Go runtime's poller, and a pipe for signals.
-	ownFiles = 4
-	// stateFiles counts the journal, the outputs and the lock.
-	stateFiles = 3
+	// runFiles is how many descriptors a run uses at most with one task at a time, not counting its input
+	// and the directories of made files.
+	runFiles = proc.LeastFiles + 18
 	// workerFiles is the number of descriptors of a persistent worker: its standard streams, a pidfd, and
 	// an eventfd that wakes its goroutine.
 	workerFiles = 5
@@ -39,7 +36,7 @@ const (
 
 // checkLimits returns an error if the limits on files or processes are too low for the run.
 func checkLimits(o *cli.Options, p plan) error {
-	left, most, need := proc.FilesLeft(), kernel.Limit(syscall.RLIMIT_NOFILE), filesNeeded(o, p)
+	left, most, need := proc.FilesLeft(), kernel.Limit(syscall.RLIMIT_NOFILE), filesNeeded(o)
 	if left < need {
 		return fmt.Errorf("the run needs %d open files, and the limit is %d: raise the limit with ulimit -n",
 			int64(most)-left+need, most)
@@ -54,35 +51,16 @@ func checkLimits(o *cli.Options, p plan) error {
 	return nil
 }
 
-// filesNeeded returns the number of descriptors that the run uses with one task at a time.
-func filesNeeded(o *cli.Options, p plan) int64 {
-	inputs := len(slices.DeleteFunc(o.Input.Paths(), func(path string) bool { return path == "-" }))
+// filesNeeded returns the number of descriptors that suffice for the run with one task at a time.
+func filesNeeded(o *cli.Options) int64 {
+	n := len(o.Input.Paths())
 	if o.Failure.Halt.Percent {
-		inputs += 1 + inputs // copies of stdin and of files that can be read only once
-	}
-	n := ownFiles + proc.LeastFiles + inputs
-	if p.join != nil || o.Jobserver.Mode == "share" {
-		n += 4 // both ends of the pipe or FIFO, and crew's own copies of them or the memory shared with the guardian
-	}
-	if o.State.Dir != "" {
-		n += stateFiles
-	}
-	if o.Output.Joblog != "" {
-		n++
-	}
-	if o.Do == cli.DoServe && o.State.Dir != "" {
-		n++ // the figures over time
-	}
-	if o.Command.Stdin || o.ObjectTasks() || o.Pipe.On && o.Coproc.Words == "" {
-		n += 2
+		n *= 2 // copies of stdin and of files that can be read only once
 	}
 	if o.Makes.Any() {
 		n += target.Descriptors()
 	}
-	if o.Coproc.Words != "" {
-		n += 3 // stdin, and the eventfd that wakes its goroutine
-	}
-	return int64(n)
+	return int64(runFiles + n)
 }
 
 // largestEnviron returns crew's environment with all units of all limits: no task's can be larger.
