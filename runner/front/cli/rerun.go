@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"crew/runner/decide/task"
 	"crew/runner/read/expand"
@@ -86,6 +87,8 @@ func (r Rerun) omits(name string) bool {
 	switch {
 	case hasWord("arg-file replay retry-failed rerun-changed state-reset jitter report trace", name):
 		return true
+	case name == "deadline": // a date that has passed would end the new run at once
+		return strings.Contains(r.given(name).value, "-") && time.Now().After(r.Failure.Limit.Until)
 	case r.Unread:
 		return false
 	case hasWord("null delimiter", name):

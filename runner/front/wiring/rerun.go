@@ -105,7 +105,7 @@ func (s *source) describeRest(id uint64, at int64) string {
 		default:
 			z = "?" // no tool handles this separator
 		}
-		if tool = fmt.Sprintf("tail -%sn +%d", z, from); in.Header+in.Skip > 0 {
+		if tool = fmt.Sprintf("tail -%sn +%d", z, from); in.Header+in.Skip > 0 && from > 1 {
 			tool = fmt.Sprintf("sed -%se %d,%dd", z, s.reader.Header()+1, from-1)
 		}
 	}

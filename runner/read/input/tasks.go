@@ -157,7 +157,7 @@ func (t *Tasks) noteEnd(id uint64, after place) { t.ends[id%uint64(len(t.ends))]
 // after this one.
 func (t *Tasks) After(id uint64) (file int, line int64) {
 	at := t.ends[id%uint64(len(t.ends))]
-	return int(at >> placeLines), int64(at & (1<<placeLines - 1))
+	return int(at >> placeLines), max(1, int64(at&(1<<placeLines-1))) // 1 if nothing was read
 }
 
 // read stores the next record of this share in t.rec.
