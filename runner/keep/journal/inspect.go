@@ -96,9 +96,10 @@ func BelongsTo(dir string, c Command) bool {
 // remembers, otherwise those of this run; other IDs are missing from the map. It reads the journal,
 // so it is slow if that is long, and calls wait for one another.
 func (j *Journal) EndedTasks(ids ...uint64) map[uint64]task.EndedTask {
-	found := map[uint64]task.EndedTask{}
+	found, ids := map[uint64]task.EndedTask{}, slices.Sorted(slices.Values(ids))
 	for body := range j.endedLines {
-		if id := uintField(body, "task"); slices.Contains(ids, id) {
+		id := uintField(body, "task")
+		if _, wanted := slices.BinarySearch(ids, id); wanted {
 			if p, ok := parseEnded(body, j.out); ok {
 				found[id] = p // the last line about a task counts
 			}
