@@ -1,13 +1,13 @@
 package control
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"crew/runner/decide/task"
+	"crew/runner/exec/spool"
 )
 
 // A run remembers the last tasks that failed, and the last of the others that ended, within these limits for
@@ -17,14 +17,6 @@ const (
 	pastBytes = 1 << 20 // size of the tasks, unless a single task is larger
 	pastTail  = 8 << 10 // last bytes of stdout, and of stderr
 )
-
-// tail is the end of an output as a task.Live.
-type tail []byte
-
-func (t tail) ReadAt(p []byte, off int64) (int, error) { return bytes.NewReader(t).ReadAt(p, off) }
-
-// Close does nothing.
-func (tail) Close() error { return nil }
 
 // endedAttempt is the memory of an attempt that ended: the state of its task since then, with the ends of the
 // outputs.
@@ -44,11 +36,11 @@ func newEndedAttempt(e *task.Event) *endedAttempt {
 	for i, o := range [...]task.Output{r.Stdout, r.Stderr} {
 		if n := task.Length(o); n > 0 {
 			text, _ := o.Tail(pastTail) // a read error ends the run by other means
-			p.Outputs[i], p.Cut[i], p.Kept = tail(text), n-int64(len(text)), true
+			p.Outputs[i], p.Cut[i], p.Kept = spool.Text(text), n-int64(len(text)), true
 		}
 	}
 	if len(r.Tail) > 0 {
-		p.Outputs[1], p.Kept = tail(r.Tail), true
+		p.Outputs[1], p.Kept = spool.Text(r.Tail), true
 	}
 	if e.Kind == task.Retried {
 		p.State, p.Blocking = "waiting", &task.Blocking{By: task.ByRetry, Tasks: 1, Until: e.At.Add(e.Wait)}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
+	"crew/runner/exec/spool"
 )
 
 // Log is a runner.Sink that writes events as lines, like those of watch. The first line
@@ -62,7 +63,7 @@ func (l *Log) writeTails(e *task.Event) {
 // nothing, and gets a line without data.
 func sendTails(put func(*Reply), p *task.EndedTask, keeps bool) {
 	for i, o := range p.Outputs {
-		if text, _ := o.(tail); text != nil || keeps && i == 1 && p.Outputs[0] == nil {
+		if text, _ := o.(spool.Text); text != nil || keeps && i == 1 && p.Outputs[0] == nil {
 			put(&Reply{Facts: task.Facts{Task: p.Task, Cut: p.Cut[i]}, Stream: streams[i], Data: text})
 		}
 	}
