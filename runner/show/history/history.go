@@ -23,7 +23,7 @@ const Damaged = "damaged"
 // Line is one event of a run, as crew ctl watch --json prints it: Began, Over or an event of
 // control.Event. Joblogs and --json results yield only Began, retried and finished.
 //
-// A started line has Task, Attempt, Worker, Host and Start. A retried or finished line has the facts
+// A started line has Task, Attempt, Worker, Host and, unless it is At, Start. A retried or finished line has the facts
 // of an attempt that ended: Worker is 0 if the source does not record it, and Start is zero if the
 // task never ran. The attempts of a task come in order.
 type Line struct {

@@ -93,10 +93,6 @@ func (r *reader) watchLine(rec *record) {
 	case "":
 		r.emitEvent(Over, rec.End.At, "")
 		return
-	case "started":
-		if rec.Start.IsZero() {
-			rec.Start = rec.At
-		}
 	case "retried", "finished":
 		if p := r.pieces[rec.Task]; p != nil {
 			rec.Stdout, rec.Stderr = p[0], p[1]

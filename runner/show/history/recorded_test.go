@@ -25,7 +25,7 @@ func TestRecorded(t *testing.T) {
 		list := []string{}
 		all := briefs(&list)
 		require.NoError(t, Read(filepath.Join("testdata", "recorded", c.Name), nil, func(l *Line) {
-			require.Equal(t, l.Name != "finished" && l.Name != "retried" && l.Name != "started", l.Start.IsZero())
+			require.True(t, l.Name == "started" || l.Start.IsZero() == (l.Name != "finished" && l.Name != "retried"))
 			if l.Name == Began {
 				l.Text = ""
 			}

@@ -59,7 +59,7 @@ func (m *metrics) Labels() string {
 func (r *run) measure() *metrics {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return &metrics{r.hello, r.status, r.totals.took, r.over.IsZero() && r.status != nil && time.Since(r.status.At) < stale}
+	return &metrics{r.hello, r.status, r.took, r.over.IsZero() && r.status != nil && time.Since(r.status.At) < stale}
 }
 
 // labelEscapes escapes the value of a label.

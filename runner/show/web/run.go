@@ -20,15 +20,10 @@ type run struct {
 	hello  control.Hello // the state is ended or killed once the run is over
 	over   time.Time     // when it ended; zero if it has not
 	lines  lines
-	totals totals
+	fold   *history.Fold
+	took   spread          // durations of attempts
 	status *control.Status // the latest; nil if there is none
 	curves []series.Curves // the latest that the run has sent
-}
-
-// totals accumulates all lines of a run.
-type totals struct {
-	fold *history.Fold
-	took spread // durations of attempts
 }
 
 func newRun(h control.Hello) *run {
@@ -50,23 +45,19 @@ func (r *run) startOver(h control.Hello) {
 // resetLocked drops everything and starts over with h. All open pages have to be loaded again. The caller
 // must hold mu.
 func (r *run) resetLocked(h control.Hello) {
-	r.hello, r.lines, r.totals, r.curves = h, newLines(), totals{fold: history.NewFold()}, nil
-	r.totals.fold.Source(cmp.Or(h.Name, "run "+strconv.Itoa(h.PID)))
-	r.totals.fold.Add(&history.Line{Event: control.Event{Name: history.Began, At: h.Since, Text: string(h.Command)}})
+	r.hello, r.lines, r.fold, r.took, r.curves = h, newLines(), history.NewFold(), spread{}, nil
+	r.fold.Source(cmp.Or(h.Name, "run "+strconv.Itoa(h.PID)))
+	r.fold.Add(&history.Line{Event: control.Event{Name: history.Began, At: h.Since, Text: string(h.Command)}})
 }
 
 // add adds an event. line is a line of crew ctl watch --json and is not copied.
 func (r *run) add(line []byte, reply *control.Reply, output []byte) {
-	l := history.Line{Event: *reply.Event, Facts: reply.Facts, Output: output}
-	if l.Name == "started" && l.Start.IsZero() {
-		l.Start = l.At
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.totals.fold.Add(&l)
+	r.fold.Add(&history.Line{Event: *reply.Event, Facts: reply.Facts, Output: output})
 	r.lines.add(line)
-	if l.Name == "retried" || l.Name == "finished" {
-		r.totals.took.add(&l.Facts)
+	if reply.Name == "retried" || reply.Name == "finished" {
+		r.took.add(&reply.Facts)
 	}
 }
 
@@ -85,7 +76,7 @@ func (r *run) end(how string) {
 	defer r.mu.Unlock()
 	r.hello.State, r.over = how, time.Now()
 	if how == control.Ended {
-		r.totals.fold.Add(&history.Line{Event: control.Event{Name: history.Over, At: r.over}})
+		r.fold.Add(&history.Line{Event: control.Event{Name: history.Over, At: r.over}})
 	}
 }
 
@@ -147,7 +138,7 @@ func (r *run) dropLines() {
 func (r *run) report() (rep *history.Report, id string, next int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rep = r.totals.fold.Report()
+	rep = r.fold.Report()
 	if len(r.curves) > 0 { // also from before the run was watched, but perhaps without its last moments
 		rep.Archive = r.curves[1:]
 		if r.over.IsZero() || rep.Curves.Start.Sub(r.curves[0].Start) > time.Second {
