@@ -14,7 +14,11 @@ import (
 func (a *app) connect(hello control.Hello) {
 	a.looked = time.Now()
 	a.hello, a.status.State = hello, hello.State
-	a.follow = func(l *log) { go a.followLog(hello, l) }
+	a.follow = func(l *log) func() {
+		ctx, leave := context.WithCancel(context.Background())
+		go a.followLog(ctx, hello, l)
+		return leave
+	}
 	go a.watch(hello)
 	go a.askCurves(hello)
 	go func() {
@@ -78,10 +82,7 @@ func (a *app) askCurves(hello control.Hello) {
 }
 
 // followLog posts the output of a task to a log, until the log is closed.
-func (a *app) followLog(hello control.Hello, l *log) {
-	ctx, leave := context.WithCancel(context.Background())
-	defer leave()
-	a.post(func() { l.close = leave })
+func (a *app) followLog(ctx context.Context, hello control.Hello, l *log) {
 	_, err := control.Ask(ctx, hello, control.Request{Op: "log", Tasks: []uint64{l.id}, Follow: true}, func(_ []byte, r *control.Reply) error {
 		a.post(func() { l.addReply(r) })
 		return nil

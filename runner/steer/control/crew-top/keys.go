@@ -127,8 +127,8 @@ var commands = [...]struct {
 	}},
 	{"l", "log", "show the task's output, as it comes or as kept; also enter", func(a *app, _ rune) {
 		if t := a.chosenTask(""); t != nil {
-			a.log = &log{id: t.Task, state: t.State, command: t.shortName(), follow: true, close: func() {}}
-			a.follow(a.log)
+			a.log = &log{id: t.Task, state: t.State, command: t.shortName(), follow: true}
+			a.log.close = a.follow(a.log)
 		}
 	}},
 	{"r", "retry", "run the failed task again, or now if it waits for its retry", func(a *app, _ rune) {

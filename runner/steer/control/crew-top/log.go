@@ -21,7 +21,7 @@ type log struct {
 	id      uint64
 	state   string // of the task when the log was opened; as in task.Where
 	command string
-	close   func() // stops followLog
+	close   func() // stops following
 
 	lines []*logLine
 	open  [2]*logLine // the incomplete last lines of stdout and stderr
