@@ -98,7 +98,7 @@ func (r Rerun) omits(name string) bool {
 	case hasWord("shard times", name): // with --state, they are part of the journal's command
 		return r.State.Dir == "" && (name == "shard" || r.Sched.Order == "")
 	}
-	return name == "eof" || name == "skip" || name == "input" && !r.Input.JSON || r.CommandLines && hasWord("header max-args max-chars spread replace", name)
+	return hasWord("eof skip no-run-if-empty", name) || name == "input" && !r.Input.JSON || r.CommandLines && hasWord("header max-args max-chars spread replace", name)
 }
 
 // Line returns a command line, quoted for a shell, that runs other records the way this run does. options and
