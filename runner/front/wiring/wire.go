@@ -226,9 +226,7 @@ func (w *wiring) makeRun() error {
 	case w.attached != nil:
 		in = completingSource{w.attached, w.source.tasks.Tag}
 	}
-	if w.run, err = runner.New(*cfg, in, w.exec, rec, append(w.firstSinks(), w.sinks...)); err != nil {
-		return err
-	}
+	w.run = runner.New(*cfg, in, w.exec, rec, append(w.firstSinks(), w.sinks...))
 	w.watchMachine()
 	if w.detached != nil && w.detached.Paused {
 		w.run.Do(task.Command{Op: task.Pause})
