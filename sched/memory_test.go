@@ -73,13 +73,9 @@ func TestItemsNeedNoAllocation(t *testing.T) {
 		require.Less(t, testing.AllocsPerRun(1000, c.turn), 0.02, name)
 	})
 	now, id := time.Unix(1e9, 0), uint64(0)
-	m, d := NewMachine(4, 1000), NewDelay()
+	d := NewDelay()
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		now, id = now.Add(time.Second), id+1
-		m.Sample(now, 1, 1500)
-		m.May(now)
-		m.Started(now)
-		m.Ended()
 		d.Push(id, now)
 		d.Due(now)
 	}))

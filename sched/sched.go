@@ -13,8 +13,8 @@
 // An item that fails step 3 or 4 is parked, so that others can pass it. As soon as the limit
 // allows, it is granted: it then waits for a slot only, and starts before all others of its rank.
 //
-// The other types stand alone: Delay and Rate tell when something is due, Machine watches load and
-// memory, Reorder and Ranges keep track of sequences, and a FreeList saves allocations.
+// The other types stand alone: Delay and Rate tell when something is due, Auto chooses the number of
+// workers, Reorder and Ranges keep track of sequences, and a FreeList saves allocations.
 //
 // Memory is proportional to the largest number of items that were in at once, not to the number
 // that passed through. Once a policy has reached its working size, an item without limits needs no

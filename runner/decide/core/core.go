@@ -116,8 +116,8 @@ func New(cfg Config, exec Executor, now time.Time) *Core {
 	if t := cfg.Pool.Tokens; t != nil {
 		p.tokens.on, p.tokens.own = true, t.Own()
 	}
-	if m := cfg.Pool.Machine; m.Load > 0 || m.Memory > 0 {
-		limits.Allow, p.machine.gauge = p.machine.allow, sched.NewMachine(m.Load, m.Memory)
+	if p.machine.isBounded() {
+		limits.Allow = p.machine.allow
 	}
 	if p.tokens.on || p.aheadMax > 0 {
 		limits.AllowSlot = p.mayStart
@@ -162,7 +162,7 @@ func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	c.recallAhead()
 	c.pool.tokens.settle(slots, !c.output.stats.First.IsZero())
 	fx.Tokens, c.pool.tokens.calls = c.pool.tokens.calls, nil
-	if m := &c.pool.machine; c.needsSample() && !c.time.Stopped() && !c.run.Before(m.gauge.Due()) {
+	if m := &c.pool.machine; c.needsSample() && !c.time.Stopped() && !c.run.Before(m.due()) {
 		m.samplePending, fx.Sample = true, true
 	}
 	c.handOver()
@@ -222,7 +222,7 @@ func (c *Core) nextWake() time.Time {
 		}
 	}
 	if c.needsSample() {
-		at = earlier(at, c.pool.machine.gauge.Due())
+		at = earlier(at, c.pool.machine.due())
 	}
 	if c.untilPending() {
 		at = earlier(at, c.run.Add(clockCheckEvery-c.run.Sub(c.run.Truncate(clockCheckEvery))))

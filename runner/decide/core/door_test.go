@@ -279,10 +279,7 @@ func (d *door) finish() {
 	q := &d.core.queue
 	require.True(d.t, !d.fed || len(q.makers) == 0)
 	require.Equal(d.t, [][]bool{{false}, {false, false}}, q.caps.held)
-	if g := d.core.pool.machine.gauge; g != nil {
-		require.True(d.t, g.Alone())
-	}
-	require.Zero(d.t, d.core.pool.running+d.core.pool.tokens.busy+q.ready.Held())
+	require.Zero(d.t, d.core.pool.running+d.core.pool.machine.running+d.core.pool.tokens.busy+q.ready.Held())
 }
 
 // TestDoor checks that the invariants hold whatever happens in whatever order.

@@ -1,21 +1,59 @@
 package core
 
 import (
+	"math"
+	"slices"
 	"time"
 
 	"crew/runner/decide/task"
 	"crew/sched"
 )
 
-// memoryGrace bounds the grace period of an attempt that is ended for memory, since meanwhile it
-// takes the memory that others lack.
-const memoryGrace = 500 * time.Millisecond
+const (
+	// memoryGrace bounds the grace period of an attempt that is ended for memory, since meanwhile it
+	// takes the memory that others lack.
+	memoryGrace = 500 * time.Millisecond
+	// sampleEvery is how old the figures may be: a start needs a newer sample after that.
+	sampleEvery = 100 * time.Millisecond
+	// Near a bound, the number of running tasks grows by at most one in growEvery.
+	growEvery = 200 * time.Millisecond
+	// smoothOver is the time constant of the average load.
+	smoothOver = 500 * time.Millisecond
+	// recentFor is how long it may take until the free memory shows how much a task needs.
+	recentFor = time.Second
+	// For reliefFor after a task was ended for memory, no more tasks run than were left then.
+	reliefFor = 10 * time.Second
+)
 
-// machine holds starts back while the machine is too busy. The zero value has no bounds.
+// machine holds starts back by the load and the free memory of the machine. Past a bound nothing
+// starts. Near a bound the number of running tasks grows by at most one in 0.2 s, but a task that
+// ends is replaced at once. So a burst of starts does not pass a bound before the figures show it,
+// tasks that only sleep get to run side by side, and short tasks lose no time. One task may always
+// run.
+//
+// The load is the average number of processes with work to do. Until the figures show otherwise,
+// each running task counts as one such process: only the number of processes beyond the running
+// tasks is averaged. The load is near its bound if one more task would pass it.
+//
+// Free memory is near its bound in two cases: if less than twice the bound would remain once each
+// task added within the last second has taken as much as the bound; and if as much as was taken
+// within the last second, taken once more, would pass the bound.
 type machine struct {
-	gauge         *sched.Machine // nil without bounds
-	cfg           Machine
-	samplePending bool // Effects.Sample was set, and Sampled has not come yet
+	cfg Machine
+
+	running int       // tasks
+	allowed int       // tasks that may run near a bound, until growAt
+	peak    int       // most tasks since the last sample
+	growAt  time.Time // when one more may run
+
+	samplePending bool      // Effects.Sample was set, and Sampled has not come yet
+	sampled       time.Time // zero before the first sample
+	excess        float64   // average number of processes beyond one for each task
+	free          int64
+	recent        []sample // of the last recentFor
+
+	relief     int // tasks that may run until twice the bound is free, or reliefFor has passed; 0 for no limit
+	relievedAt time.Time
 
 	// result of the latest check of the figures
 
@@ -26,28 +64,111 @@ type machine struct {
 	stale  bool   // that task ended after the pending sample was requested, which may not show it
 }
 
-// allow reports whether the machine has capacity for another attempt now. If not, at is when it
-// has; zero if that depends on new figures.
+type sample struct {
+	at      time.Time
+	free    int64
+	running int
+}
+
+// zone says how close a figure is to its bound.
+type zone uint8
+
+const (
+	far zone = iota
+	near
+	past
+)
+
+// isBounded reports whether there is a bound.
+func (m *machine) isBounded() bool { return m.cfg.Load > 0 || m.cfg.Memory > 0 }
+
+// sample takes the figures at now: how many processes have work to do, and how many bytes are free.
+func (m *machine) sample(now time.Time, processes float64, free int64) {
+	keep := 0.0
+	if !m.sampled.IsZero() {
+		keep = math.Exp(-now.Sub(m.sampled).Seconds() / smoothOver.Seconds())
+	}
+	m.excess = keep*m.excess + (1-keep)*(processes-float64(m.running))
+	m.sampled, m.free = now, free
+	m.recent = slices.DeleteFunc(m.recent, func(s sample) bool { return now.Sub(s.at) > recentFor })
+	m.recent = append(m.recent, sample{now, free, m.running})
+	m.allowed, m.peak = m.peak, m.running
+	if free >= 2*m.cfg.Memory || now.Sub(m.relievedAt) >= reliefFor {
+		m.relief = 0
+	}
+}
+
+// due returns when the next sample may be needed.
+func (m *machine) due() time.Time { return m.sampled.Add(sampleEvery) }
+
+// started reports that a task has started.
+func (m *machine) started(now time.Time) {
+	m.running++
+	m.peak = max(m.peak, m.running)
+	if m.running > m.allowed {
+		m.allowed, m.growAt = m.running, now.Add(growEvery)
+	}
+}
+
+// allow reports whether another task may start now. If not, at is when it may if the figures do not
+// change; zero if that depends on new figures.
 func (m *machine) allow(now time.Time) (ok bool, at time.Time) {
-	if !m.gauge.Alone() && !now.Before(m.gauge.Due()) {
+	if m.running > 0 && !now.Before(m.due()) {
 		return false, at
 	}
-	ok, at = m.gauge.May(now)
-	switch m.blockedBy = ""; {
-	case ok, !at.IsZero():
-	case m.gauge.ByMemory():
-		m.blockedBy, m.blockedFigure = task.ByMemory, float64(m.gauge.Free())
-	default:
-		m.blockedBy, m.blockedFigure = task.ByLoad, m.gauge.Load()
+	m.blockedBy = ""
+	byLoad, byMemory := m.loadZone(), m.memoryZone()
+	switch z := max(byLoad, byMemory); {
+	case m.running == 0:
+	case byMemory == past && byLoad < past:
+		m.blockedBy, m.blockedFigure = task.ByMemory, float64(m.free)
+	case z == past:
+		m.blockedBy, m.blockedFigure = task.ByLoad, max(0, m.load())
+	case z == near && m.running >= m.allowed && now.Before(m.growAt):
+		return false, m.growAt
 	}
-	return ok, at
+	return m.blockedBy == "", at
+}
+
+// load returns the expected load.
+func (m *machine) load() float64 { return m.excess + float64(m.running) }
+
+func (m *machine) loadZone() zone {
+	load := m.load()
+	switch {
+	case m.cfg.Load == 0:
+		return far
+	case load >= m.cfg.Load:
+		return past
+	case load+1 > m.cfg.Load:
+		return near
+	}
+	return far
+}
+
+func (m *machine) memoryZone() zone {
+	if m.cfg.Memory == 0 {
+		return far
+	}
+	most, least := m.free, m.running // within the last second
+	for _, s := range m.recent {
+		most, least = max(most, s.free), min(least, s.running)
+	}
+	took, grown := most-m.free, int64(m.running-least)
+	switch {
+	case m.free < m.cfg.Memory, m.relief > 0 && m.running >= m.relief:
+		return past
+	case m.free-grown*m.cfg.Memory < 2*m.cfg.Memory, m.free-took < m.cfg.Memory:
+		return near
+	}
+	return far
 }
 
 // needsSample reports whether a decision depends on new figures.
 func (c *Core) needsSample() bool {
 	m := &c.pool.machine
 	relieves := m.cfg.End && c.pool.running > 1 && c.end.phase == going
-	return m.gauge != nil && !m.samplePending && (c.queue.blockedBy == sched.ForMachine || relieves)
+	return m.isBounded() && !m.samplePending && (c.queue.blockedBy == sched.ForMachine || relieves)
 }
 
 // Sampled takes the figures of the machine: how many processes have work to do, and how many bytes
@@ -55,14 +176,14 @@ func (c *Core) needsSample() bool {
 func (c *Core) Sampled(processes float64, free int64) {
 	m := &c.pool.machine
 	m.samplePending = false
-	m.gauge.Sample(c.run, processes, free)
+	m.sample(c.run, processes, free)
 	if m.stale {
 		m.stale = false
 		return
 	}
-	if e := c.youngest(); e != nil && m.cfg.End && m.ending == nil && m.gauge.Short() && c.end.phase == going {
+	if e := c.youngest(); e != nil && m.cfg.End && m.ending == nil && m.free < m.cfg.Memory/2 && c.end.phase == going {
 		m.ending = e
-		m.gauge.Relieve(c.run)
+		m.relief, m.relievedAt = max(1, m.running-1), c.run
 		c.terminate(e, task.ErrMemory)
 	}
 }

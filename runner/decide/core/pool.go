@@ -117,9 +117,7 @@ func (p *pool) occupy(slot int, e *entry, now time.Time) *slot {
 		p.idle--
 		p.tokens.busy++
 		p.tokens.needsRecount = p.tokens.own
-		if g := p.machine.gauge; g != nil {
-			g.Started(now)
-		}
+		p.machine.started(now)
 	}
 	return at
 }
@@ -134,9 +132,7 @@ func (p *pool) vacate(e *entry) *slot {
 			p.idle++
 		}
 		p.tokens.busy--
-		if g := p.machine.gauge; g != nil {
-			g.Ended()
-		}
+		p.machine.running--
 	}
 	return at
 }

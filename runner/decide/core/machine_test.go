@@ -1,4 +1,4 @@
-package sched
+package core
 
 import (
 	"math"
@@ -62,9 +62,17 @@ func (n *naiveMachine) expected() float64 {
 	return sum + float64(n.running)
 }
 
-// may follows the documentation of Machine.
+// stale reports whether a start needs a newer sample.
+func (n *naiveMachine) stale(now time.Time) bool {
+	return n.running > 0 && now.Sub(n.samples[len(n.samples)-1].at) >= 100*time.Millisecond
+}
+
+// may follows the documentation of machine.
 func (n *naiveMachine) may(now time.Time) (ok bool, at time.Time) {
 	last := n.samples[len(n.samples)-1]
+	if n.stale(now) {
+		return false, at
+	}
 	free, load, took, more := last.free, n.expected(), int64(0), 0
 	for _, e := range n.samples {
 		if last.at.Sub(e.at) <= time.Second {
@@ -92,13 +100,13 @@ func TestMachineAgainstNaive(t *testing.T) {
 		load   float64
 		memory int64
 	}{{4, 0}, {0, 1000}, {2.5, 700}} {
-		m, n := NewMachine(bounds.load, bounds.memory), &naiveMachine{load: bounds.load, memory: bounds.memory}
+		m, n := &machine{cfg: Machine{Load: bounds.load, Memory: bounds.memory}}, &naiveMachine{load: bounds.load, memory: bounds.memory}
 		now, free, others := time.Unix(1e9, 0), int64(5000), 0.0
 		sample := func() {
 			free = min(8000, max(0, free+random.Int64N(801)-400))
 			others = min(5, max(-5, others+float64(random.IntN(3)-1)))
 			processes := max(0, others+float64(n.running))
-			m.Sample(now, processes, free)
+			m.sample(now, processes, free)
 			n.sample(now, processes, free)
 			if free >= 2*bounds.memory || now.Sub(n.capped) >= 10*time.Second {
 				n.cap = 0
@@ -114,18 +122,13 @@ func TestMachineAgainstNaive(t *testing.T) {
 				sample()
 			case 3:
 				if n.running > 0 {
-					m.Ended()
+					m.running--
 					n.running--
 				}
 			case 4:
-				require.Equal(t, free < bounds.memory/2, m.Short())
-				require.InDelta(t, max(0, n.expected()), m.Load(), 1e-6)
-				require.Equal(t, free, m.Free())
-				require.True(t, bounds.load > 0 || free >= bounds.memory || m.ByMemory())
-				require.False(t, bounds.memory == 0 && m.ByMemory())
-				require.Equal(t, n.samples[len(n.samples)-1].at.Add(100*time.Millisecond), m.Due())
-				if m.Short() && n.running > 1 {
-					m.Relieve(now)
+				require.InDelta(t, n.expected(), m.load(), 1e-6)
+				if free < bounds.memory/2 && n.running > 1 {
+					m.relief, m.relievedAt = n.running-1, now
 					n.cap, n.capped = n.running-1, now
 				}
 			default:
@@ -133,10 +136,11 @@ func TestMachineAgainstNaive(t *testing.T) {
 					continue // rounding decides
 				}
 				ok, at := n.may(now)
-				got, gotAt := m.May(now)
+				got, gotAt := m.allow(now)
 				if ok != got || !at.Equal(gotAt) {
-					t.Fatalf("May is %v, %v, want %v, %v; %+v", got, gotAt, ok, at, *m)
+					t.Fatalf("allow is %v, %v, want %v, %v; %+v", got, gotAt, ok, at, *m)
 				}
+				require.True(t, n.stale(now) || (m.blockedBy == "") == (ok || !at.IsZero()))
 				if !ok {
 					held++
 					continue
@@ -144,7 +148,7 @@ func TestMachineAgainstNaive(t *testing.T) {
 				if starts++; n.running == 0 {
 					alone++
 				}
-				m.Started(now)
+				m.started(now)
 				n.start(now)
 			}
 		}
