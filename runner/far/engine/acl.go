@@ -107,7 +107,7 @@ func sign(k *credentials.Key, a *Attempt, subject string) {
 		a.Expires = time.Now().Add(signedFor)
 	}
 	a.Signer = k.Signer
-	a.Sig = k.Sign(signedText(a.Encode(), subject))
+	a.Sig = k.Sign(signedText(encode(kindAttempt, a), subject))
 }
 
 // signLasting signs all attempts of a task, on any worker of the queue in subject.
@@ -139,7 +139,7 @@ func check(t credentials.Keys, a *Attempt, subject string, msg []byte) error {
 	left := time.Until(a.Expires)
 	if a.Lasting {
 		parts := strings.Split(subject, ".") // see taskSubject
-		subject, msg = taskSubject(parts[2], signedForAll, a.User, a.Run), a.common().Encode()
+		subject, msg = taskSubject(parts[2], signedForAll, a.User, a.Run), encode(kindAttempt, a.common())
 	}
 	switch {
 	case a.Signer == [32]byte{}:

@@ -27,7 +27,8 @@ const headSize = 4
 // encode returns a message of the given kind with the fields of *from.
 func encode(kind byte, from any) []byte { return wire.Append([]byte{'c', 'r', Version, kind}, from) }
 
-// decode decodes all of msg, which must be of the given kind.
+// decode decodes all of msg, which must be of the given kind. If the type has a method bad, that can
+// refuse the value.
 func decode[T any](msg []byte, kind byte) (*T, error) {
 	if len(msg) < headSize || msg[0] != 'c' || msg[1] != 'r' || msg[2] == Version && msg[3] != kind {
 		return nil, errGarbage
@@ -36,7 +37,11 @@ func decode[T any](msg []byte, kind byte) (*T, error) {
 		return nil, &versionError{int(msg[2])}
 	}
 	to := new(T)
-	return to, wire.Decode(msg[headSize:], to)
+	err := wire.Decode(msg[headSize:], to)
+	if v, ok := any(to).(interface{ bad() bool }); ok && err == nil && v.bad() {
+		err = errGarbage
+	}
+	return to, err
 }
 
 // readJSON decodes JSON from another process into *to and checks that its numbers are within bounds.

@@ -189,12 +189,12 @@ func (g *siege) storm() {
 		for _, w := range workers {
 			a := Attempt{ID: id, Template: sum, Records: [][]string{{"x"}}, Object: "{}", Slot: 1, Timeout: time.Second, Trip: travel.Trip{User: "eve"}}
 			copy(a.Token[:], strconv.FormatUint(h.Uint64(), 36))
-			_ = s.nc.Publish(taskSubject("default", w.ID, "eve", id.Run), h.garbage(spoilt(h, a).Encode()))
+			_ = s.nc.Publish(taskSubject("default", w.ID, "eve", id.Run), h.garbage(encode(kindAttempt, spoilt(h, a))))
 			_ = s.nc.Publish(orderSubject("default", w.ID, "eve"), order())
 		}
 		fin := Final{ID: id, Facts: task.Facts{Outcome: task.OK, Exit: new(int), Start: time.Unix(1, 0), Duration: 5}}
-		_ = rogue.nc.Publish(resultSubject("honest", id.Run, rogue.newID("m")), h.garbage(spoilt(h, fin).Encode()))
-		_ = rogue.nc.Publish(resultSubject("honest", id.Run, rogue.newID("m")), h.garbage(spoilt(h, Chunk{ID: id, Data: []byte("x")}).Encode()))
+		_ = rogue.nc.Publish(resultSubject("honest", id.Run, rogue.newID("m")), h.garbage(encode(kindFinal, spoilt(h, fin))))
+		_ = rogue.nc.Publish(resultSubject("honest", id.Run, rogue.newID("m")), h.garbage(encode(kindChunk, spoilt(h, Chunk{ID: id, Data: []byte("x")}))))
 	}
 	require.NoError(t, s.nc.Flush())
 	require.NoError(t, rogue.nc.Flush())

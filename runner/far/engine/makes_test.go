@@ -88,7 +88,7 @@ func TestMadeOfOtherInputs(t *testing.T) {
 			for _, a := range kept {
 				fin := w.final(a)
 				shows("first\n")(fin)
-				_, err := w.s.nc.Request(resultSubject(a.User, a.Run, w.presence.ID), fin.Encode(), time.Second)
+				_, err := w.s.nc.Request(resultSubject(a.User, a.Run, w.presence.ID), encode(kindFinal, fin), time.Second)
 				require.NoError(t, err)
 			}
 		}

@@ -77,17 +77,10 @@ type Attempt struct {
 	Sig     [64]byte  // of all other fields and the subject; the last bytes of the message
 }
 
-// Encode returns the message.
-func (a *Attempt) Encode() []byte { return encode(kindAttempt, a) }
-
-// DecodeAttempt decodes a message and checks its fields, but not its signature.
-func DecodeAttempt(msg []byte) (*Attempt, error) {
-	a, err := decode[Attempt](msg, kindAttempt)
-	if err == nil && (a.Protocol > task.JSONProtocol || slices.ContainsFunc(a.Units, badUnits) || slices.ContainsFunc(a.Needs, badNeed) || a.badMarks() ||
-		len(a.Makes) > 0 && (len(a.Temp) != task.TempLen || strings.ContainsAny(a.Temp, "/\x00"))) {
-		err = errGarbage
-	}
-	return a, err
+// bad reports whether the fields contradict each other. It does not check the signature.
+func (a *Attempt) bad() bool {
+	return a.Protocol > task.JSONProtocol || slices.ContainsFunc(a.Units, badUnits) || slices.ContainsFunc(a.Needs, badNeed) || a.badMarks() ||
+		len(a.Makes) > 0 && (len(a.Temp) != task.TempLen || strings.ContainsAny(a.Temp, "/\x00"))
 }
 
 func badNeed(n task.Need) bool { return !task.IsCapName(n.Name) || n.N < 1 }
@@ -138,12 +131,6 @@ type Chunk struct {
 	Data   []byte
 }
 
-// Encode returns the message.
-func (k *Chunk) Encode() []byte { return encode(kindChunk, k) }
-
-// DecodeChunk decodes a message.
-func DecodeChunk(msg []byte) (*Chunk, error) { return decode[Chunk](msg, kindChunk) }
-
 // Final is how an attempt ended.
 type Final struct {
 	_ struct{} `cbor:",toarray"`
@@ -180,17 +167,7 @@ func (f *Final) blobs() (list []travel.Blob) {
 	return list
 }
 
-// Encode returns the message.
-func (f *Final) Encode() []byte { return encode(kindFinal, f) }
-
-// DecodeFinal decodes a message and checks its facts.
-func DecodeFinal(msg []byte) (*Final, error) {
-	f, err := decode[Final](msg, kindFinal)
-	if err == nil && badFacts(&f.Facts) {
-		err = errGarbage
-	}
-	return f, err
-}
+func (f *Final) bad() bool { return badFacts(&f.Facts) }
 
 // badFacts reports whether no attempt can have ended with f.
 func badFacts(f *task.Facts) bool {

@@ -17,28 +17,28 @@ import (
 // FuzzWire: each kind of message stays the same when it is encoded and decoded.
 func FuzzWire(f *testing.F) {
 	for _, msg := range [][]byte{
-		(&Attempt{ID: ID{"r", 1, 2, 3}, Argv: []string{"echo", "a\xff"}, Records: [][]string{{"a", ""}, {}}}).Encode(),
-		(&Attempt{Trip: travel.Trip{Take: []travel.File{{Path: "a", Blob: travel.Blob{Name: "b", Size: 1}, Mode: 0o644, Base: true}}}, Expires: time.Unix(1, 2), Stdin: []byte("x")}).Encode(),
-		(&Attempt{Units: []task.Units{{Name: "gpu", Held: []string{"0", "GPU-1f"}}}, Caps: []string{"gpu", "db"}}).Encode(),
-		(&Attempt{Stdin: []byte("x"), HasStdin: true, Protocol: task.JSONProtocol, Life: wiring.Life{Ready: "^r", Start: 5, Records: 3, Age: 4}}).Encode(),
-		(&Chunk{ID: ID{"r", 1, 2, 3}, Stderr: true, Offset: 5, Data: []byte("x")}).Encode(),
-		(&Final{ID: ID{"r", 1, 2, 3}, Facts: known(), Stdout: FinalOutput{Text: []byte("x")}}).Encode(),
+		encode(kindAttempt, &Attempt{ID: ID{"r", 1, 2, 3}, Argv: []string{"echo", "a\xff"}, Records: [][]string{{"a", ""}, {}}}),
+		encode(kindAttempt, &Attempt{Trip: travel.Trip{Take: []travel.File{{Path: "a", Blob: travel.Blob{Name: "b", Size: 1}, Mode: 0o644, Base: true}}}, Expires: time.Unix(1, 2), Stdin: []byte("x")}),
+		encode(kindAttempt, &Attempt{Units: []task.Units{{Name: "gpu", Held: []string{"0", "GPU-1f"}}}, Caps: []string{"gpu", "db"}}),
+		encode(kindAttempt, &Attempt{Stdin: []byte("x"), HasStdin: true, Protocol: task.JSONProtocol, Life: wiring.Life{Ready: "^r", Start: 5, Records: 3, Age: 4}}),
+		encode(kindChunk, &Chunk{ID: ID{"r", 1, 2, 3}, Stderr: true, Offset: 5, Data: []byte("x")}),
+		encode(kindFinal, &Final{ID: ID{"r", 1, 2, 3}, Facts: known(), Stdout: FinalOutput{Text: []byte("x")}}),
 	} {
 		f.Add(msg)
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {
-		stays(t, msg, DecodeAttempt, (*Attempt).Encode)
-		stays(t, msg, DecodeChunk, (*Chunk).Encode)
-		stays(t, msg, DecodeFinal, (*Final).Encode)
+		stays[Attempt](t, msg, kindAttempt)
+		stays[Chunk](t, msg, kindChunk)
+		stays[Final](t, msg, kindFinal)
 	})
 }
 
-func stays[T any](t *testing.T, msg []byte, read func([]byte) (*T, error), write func(*T) []byte) {
-	if v, err := read(msg); err == nil {
-		msg = write(v) // now with times in UTC
-		again, err := read(msg)
+func stays[T any](t *testing.T, msg []byte, kind byte) {
+	if v, err := decode[T](msg, kind); err == nil {
+		msg = encode(kind, v) // now with times in UTC
+		again, err := decode[T](msg, kind)
 		require.NoError(t, err)
-		require.Equal(t, msg, write(again))
+		require.Equal(t, msg, encode(kind, again))
 	}
 }
 
@@ -56,10 +56,10 @@ func TestFactsOnTheWire(t *testing.T) {
 	for v, i := reflect.ValueOf(f), 0; i < v.NumField(); i++ {
 		require.False(t, v.Field(i).IsZero(), "known lacks one")
 	}
-	msg := (&Final{Facts: f}).Encode()
+	msg := encode(kindFinal, &Final{Facts: f})
 	require.Equal(t, 17, Version)
 	require.Contains(t, hex.EncodeToString(msg), "01616b6163020304626e6f0506616881a2644e616d6561756448656c6481617607781e313937302d30312d30315430303a30303a30382e3030303030303030395a0a0b0c0df50e")
-	got, err := DecodeFinal(msg)
+	got, err := decode[Final](msg, kindFinal)
 	require.NoError(t, err)
 	require.Equal(t, f, got.Facts)
 }
@@ -69,7 +69,7 @@ func FuzzParts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		for range splitMessages(a) { // no panic, whatever the parts are
 		}
-		a, b = (&Chunk{Data: a}).Encode(), (&Final{Stdout: FinalOutput{Text: b}}).Encode()
+		a, b = encode(kindChunk, &Chunk{Data: a}), encode(kindFinal, &Final{Stdout: FinalOutput{Text: b}})
 		require.Equal(t, [][]byte{a, b}, slices.Collect(splitMessages(slices.Concat(a, b))))
 	})
 }

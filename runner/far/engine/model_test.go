@@ -277,9 +277,9 @@ func (m *model) echo() {
 		m.mu.Unlock()
 		data := slices.Clone(msg.Data)
 		for part := range splitMessages(data) {
-			if a, err := DecodeAttempt(part); err == nil && often == 2 {
+			if a, err := decode[Attempt](part, kindAttempt); err == nil && often == 2 {
 				fin := Final{ID: a.ID, Facts: task.Facts{Outcome: task.OK, Exit: status(0)}, Stdout: FinalOutput{Text: []byte("forged")}}
-				_ = s.nc.Publish(resultSubject(a.User, a.Run, strings.Join(strings.Split(msg.Subject, ".")[3:5], ".")), fin.Encode())
+				_ = s.nc.Publish(resultSubject(a.User, a.Run, strings.Join(strings.Split(msg.Subject, ".")[3:5], ".")), encode(kindFinal, fin))
 			}
 		}
 		if often < 2 {

@@ -117,9 +117,9 @@ func TestRogues(t *testing.T) {
 				require.True(t, submitter.says(orderSubject("default", worker, "eve"), o.encode()))
 			}
 			a := Attempt{ID: id, Trip: travel.Trip{User: "eve"}, Argv: []string{"touch", g.dir + "/evil"}}
-			require.True(t, submitter.says(taskSubject("default", worker, "eve", run), a.Encode()))
+			require.True(t, submitter.says(taskSubject("default", worker, "eve", run), encode(kindAttempt, a)))
 			final := Final{ID: id, Facts: task.Facts{Outcome: task.OK}}
-			require.True(t, thief.says(resultSubject("honest", run, "mallory.m"), final.Encode()))
+			require.True(t, thief.says(resultSubject("honest", run, "mallory.m"), encode(kindFinal, final)))
 		}
 		over, _ := json.Marshal(Heartbeat{Version: Version, Run: run, Epoch: 2, Over: true})
 		require.True(t, submitter.says(heartbeatSubject("default", "eve"), over))

@@ -29,7 +29,7 @@ func TestSignature(t *testing.T) {
 	require.NoError(t, err)
 	subject := taskSubject("q", "w", "=", "run")
 	checks := func(msg []byte, on string) error {
-		a, err := DecodeAttempt(msg)
+		a, err := decode[Attempt](msg, kindAttempt)
 		if err != nil {
 			return err
 		}
@@ -37,9 +37,9 @@ func TestSignature(t *testing.T) {
 	}
 
 	a := testAttempt()
-	require.ErrorContains(t, checks(a.Encode(), subject), "is not signed")
+	require.ErrorContains(t, checks(encode(kindAttempt, a), subject), "is not signed")
 	sign(key, a, subject)
-	msg := a.Encode()
+	msg := encode(kindAttempt, a)
 	require.NoError(t, checks(msg, subject))
 	require.ErrorContains(t, checks(msg, taskSubject("q", "v", "=", "run")), "is wrong")
 	for i := range msg {
@@ -52,11 +52,11 @@ func TestSignature(t *testing.T) {
 
 	a = testAttempt()
 	sign(other, a, subject)
-	require.ErrorContains(t, checks(a.Encode(), subject), "add "+other.Line())
+	require.ErrorContains(t, checks(encode(kindAttempt, a), subject), "add "+other.Line())
 	a.Signer = key.Signer
-	require.ErrorContains(t, checks(a.Encode(), subject), "is wrong")
+	require.ErrorContains(t, checks(encode(kindAttempt, a), subject), "is wrong")
 	a.Expires = time.Now().Add(-3 * time.Second)
 	sign(key, a, subject)
-	require.Regexp(t, `expired [3-9]s ago: compare the clocks`, checks(a.Encode(), subject).Error())
-	require.ErrorContains(t, check(nil, a, subject, a.Encode()), "not trusted")
+	require.Regexp(t, `expired [3-9]s ago: compare the clocks`, checks(encode(kindAttempt, a), subject).Error())
+	require.ErrorContains(t, check(nil, a, subject, encode(kindAttempt, a)), "not trusted")
 }

@@ -326,7 +326,7 @@ func (x *submitter) sendAttempt(ctx context.Context, p *pendingAttempt) error {
 	if x.builder.sign != nil {
 		x.builder.sign(m, p.worker.tasks)
 	}
-	msg := m.Encode()
+	msg := encode(kindAttempt, m)
 	if len(msg) > maxTaskSize {
 		return fmt.Errorf("send the task to its worker: it is %d bytes, more than the limit of %d", len(msg), maxTaskSize)
 	}

@@ -161,7 +161,7 @@ func (w *modelWorker) give(s *session, n int) *Attempt {
 	crewtest.Until(w.model.T, func() bool {
 		w.crew.mu.Lock()
 		defer w.crew.mu.Unlock()
-		return w.crew.lease != nil && s.nc.Publish(taskSubject("q", w.crew.lease.id, s.user, "run"), a.Encode()) == nil
+		return w.crew.lease != nil && s.nc.Publish(taskSubject("q", w.crew.lease.id, s.user, "run"), encode(kindAttempt, a)) == nil
 	}, "the worker")
 	return a
 }
@@ -204,7 +204,7 @@ func TestSilentRun(t *testing.T) {
 			}
 			ends := make(chan *Final, 10)
 			_, err := s.serveMessages(resultSubject(s.user, "run", allWorkers), func(_ string, data []byte) {
-				if fin, err := DecodeFinal(data); err == nil {
+				if fin, err := decode[Final](data, kindFinal); err == nil {
 					ends <- fin
 				}
 			})

@@ -139,7 +139,7 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake
 				_ = f.s.blobs.Pull(context.Background(), big.User, big.Blob, 0, &msg)
 				part = msg.Bytes()
 			}
-			if a, err := DecodeAttempt(part); err == nil {
+			if a, err := decode[Attempt](part, kindAttempt); err == nil {
 				f.run(f, a)
 			}
 		}
@@ -195,13 +195,13 @@ func (f *fake) publish(a *Attempt, msg []byte) {
 func (f *fake) end(a *Attempt, change func(*Final)) {
 	fin := f.final(a)
 	change(fin)
-	f.publish(a, fin.Encode())
+	f.publish(a, encode(kindFinal, fin))
 }
 
 // says publishes a chunk of the output of an attempt.
 func (f *fake) says(a *Attempt, c Chunk) {
 	c.ID, c.Token = a.ID, a.Token
-	f.publish(a, c.Encode())
+	f.publish(a, encode(kindChunk, c))
 }
 
 // answer answers at once.

@@ -84,11 +84,11 @@ func (x *submitter) announce() {
 func (x *submitter) receiveResults(subject string, data []byte) {
 	from := senderOf(subject)
 	for part := range splitMessages(data) {
-		if c, err := DecodeChunk(part); err == nil {
+		if c, err := decode[Chunk](part, kindChunk); err == nil {
 			if p := x.attempts.match(from, c.ID, c.Token); p != nil {
 				x.receiveChunk(p, c)
 			}
-		} else if fin, err := DecodeFinal(part); err == nil {
+		} else if fin, err := decode[Final](part, kindFinal); err == nil {
 			if p := x.attempts.match(from, fin.ID, fin.Token); p != nil {
 				select {
 				case p.done <- fin:

@@ -20,7 +20,7 @@ func TestMarksOfOthers(t *testing.T) {
 		OK    bool
 	}) {
 		a := &Attempt{Argv: []string{"}", "x{gpu}{gpu}{{%}"}, Exec: []string{"{$x}", "{gpu}"}, Marks: row.Marks, Units: row.Units, Needs: row.Needs}
-		_, err := DecodeAttempt(a.Encode())
+		_, err := decode[Attempt](encode(kindAttempt, a), kindAttempt)
 		require.True(t, row.OK && err == nil || err == errGarbage, "%v", err)
 	})
 }
@@ -44,7 +44,7 @@ func TestRefusedAttempts(t *testing.T) {
 			a.Template = w.digest
 		}
 		why := ""
-		if err := w.setCommand(a, w.taskOf(a), taskSubject("q", "=.w", "=", "r"), a.Encode()); err != nil {
+		if err := w.setCommand(a, w.taskOf(a), taskSubject("q", "=.w", "=", "r"), encode(kindAttempt, a)); err != nil {
 			why = err.Error()
 		}
 		require.Equal(t, row.Why, why)

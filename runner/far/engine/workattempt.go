@@ -93,7 +93,7 @@ func (w *worker) receiveOne(l *lease, subject string, data []byte) (*heldAttempt
 	a := &Attempt{}
 	if err == nil {
 		a.ID, a.Token, a.User = big.ID, big.Token, big.User
-	} else if a, err = DecodeAttempt(data); err != nil {
+	} else if a, err = decode[Attempt](data, kindAttempt); err != nil {
 		return nil, err
 	}
 	if a.Run != run || a.User != user {
@@ -122,7 +122,7 @@ func (w *worker) fetchBig(h *heldAttempt, subject string, b *Big) {
 		err = w.s.blobs.Pull(h.ctx, b.User, b.Blob, 0, &msg)
 	}
 	if err == nil {
-		a, err = DecodeAttempt(msg.Bytes())
+		a, err = decode[Attempt](msg.Bytes(), kindAttempt)
 	}
 	if err != nil || a.ID != h.ID || a.Token != h.Token || a.User != h.User {
 		w.finish(h, &task.Result{Outcome: task.Lost}) // its submitter has dropped it, or it is garbage

@@ -267,7 +267,7 @@ func (w *worker) endSilentRuns() {
 			if w.forgetLocked(h); h.phase != phaseReported && !again && !h.lease.lost { // sent if the run reappears
 				lost := &Final{ID: h.ID, Token: h.Token, Facts: task.Facts{Outcome: task.Lost}}
 				a := &Attempt{ID: h.ID, Token: h.Token, Trip: travel.Trip{User: h.User}}
-				w.held[h.ID] = &heldAttempt{worker: w, lease: h.lease, Attempt: a, cancel: func() {}, phase: phaseEnded, result: lost.Encode()}
+				w.held[h.ID] = &heldAttempt{worker: w, lease: h.lease, Attempt: a, cancel: func() {}, phase: phaseEnded, result: encode(kindFinal, lost)}
 			}
 		}
 		w.dropRunMessages(run)

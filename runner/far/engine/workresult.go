@@ -152,7 +152,7 @@ func (w *worker) finish(h *heldAttempt, r *task.Result) {
 	w.out.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h.result, h.blobs = f.Encode(), f.blobs()
+	h.result, h.blobs = encode(kindFinal, f), f.blobs()
 	switch {
 	case !w.leasedLocked(h.lease), w.held[h.ID] != h: // it counts as lost, or was discarded
 		w.s.blobs.Drop(h.blobs...)
@@ -254,7 +254,7 @@ func (w *worker) sendLive(h *heldAttempt, id uint64, ended <-chan struct{}) {
 			}
 			c := Chunk{ID: h.ID, Token: h.Token, Stderr: i == 1, Offset: at[i], Data: buf[:n]}
 			at[i], sent = at[i]+int64(n), true
-			w.out.Send(h.resultSubject(), c.Encode(), func() { nudge(taken) })
+			w.out.Send(h.resultSubject(), encode(kindChunk, c), func() { nudge(taken) })
 			select {
 			case <-taken:
 			case <-ended:
