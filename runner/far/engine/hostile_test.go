@@ -181,7 +181,7 @@ func (g *siege) storm() {
 		if len(runs) > 0 {
 			id.Run = runs[h.IntN(len(runs))].Run
 		}
-		o := Order{Version: Version, Op: []string{opCancel, opKill, opReturn, opLeave, opTalk}[h.IntN(5)], ID: id}
+		o := Order{Version: Version, Op: []string{opCancel, opLeave, opTalk}[h.IntN(3)], ID: id}
 		order := func() []byte { b, _ := json.Marshal(spoilt(h, o)); return h.garbage(b) }
 		b, _ := json.Marshal(spoilt(h, Heartbeat{Version: Version, Run: id.Run, Epoch: 1}))
 		_ = s.nc.Publish(heartbeatSubject("default", "eve"), h.garbage(b))
@@ -190,6 +190,8 @@ func (g *siege) storm() {
 			a := Attempt{ID: id, Template: sum, Records: [][]string{{"x"}}, Object: "{}", Slot: 1, Timeout: time.Second, Trip: travel.Trip{User: "eve"}}
 			copy(a.Token[:], strconv.FormatUint(h.Uint64(), 36))
 			_ = s.nc.Publish(taskSubject("default", w.ID, "eve", id.Run), h.garbage(encode(kindAttempt, spoilt(h, a))))
+			about := AttemptOrder{ID: id, Op: []string{opCancel, opKill, opReturn, opRecorded}[h.IntN(4)]}
+			_ = s.nc.Publish(taskSubject("default", w.ID, "eve", id.Run), h.garbage(encode(kindOrder, spoilt(h, about))))
 			_ = s.nc.Publish(orderSubject("default", w.ID, "eve"), order())
 		}
 		fin := Final{ID: id, Facts: task.Facts{Outcome: task.OK, Exit: new(int), Start: time.Unix(1, 0), Duration: 5}}

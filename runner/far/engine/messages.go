@@ -13,7 +13,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the hub exchange. Different
 // versions refuse each other.
-const Version = 17
+const Version = 18
 
 // maxMessage limits the length of a message in bytes. The receiver fetches longer data.
 const maxMessage = outbox.Piece
@@ -121,6 +121,13 @@ type Big struct {
 	travel.Blob // the encoded Attempt
 }
 
+// AttemptOrder is an order about an attempt that its worker has.
+type AttemptOrder struct {
+	_ struct{} `cbor:",toarray"`
+	ID
+	Op string // opCancel, opKill, opReturn or opRecorded
+}
+
 // Chunk is a part of the output of a running attempt. The chunks of a stream come in order.
 type Chunk struct {
 	_ struct{} `cbor:",toarray"`
@@ -176,9 +183,9 @@ func badFacts(f *task.Facts) bool {
 
 // The kinds of messages of attempts.
 const (
-	kindAttempt  = 'a'
-	kindBig      = 'b'
-	kindRecorded = 'k' // the ID of an attempt whose result the submitter has recorded
-	kindChunk    = 'c'
-	kindFinal    = 'f'
+	kindAttempt = 'a'
+	kindBig     = 'b'
+	kindOrder   = 'o'
+	kindChunk   = 'c'
+	kindFinal   = 'f'
 )

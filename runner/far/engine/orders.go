@@ -20,7 +20,7 @@ import (
 type Order struct {
 	Version int    `json:"version"`
 	Op      string `json:"op"`
-	ID             // the attempt, the epoch or the run concerned
+	ID             // the epoch or the run concerned
 
 	from string // the user who sent it; see serveOrders
 
@@ -44,11 +44,13 @@ type Order struct {
 // The operations. Orders to a worker come from submitters, except for drain; orders to a submitter
 // come from crew engine.
 const (
-	opCancel = "cancel" // end the attempt (TERM, then KILL), or the run
-	opKill   = "kill"   // kill the attempt
-	opReturn = "return" // return the attempt unless it has begun
-	opLeave  = "leave"  // end all attempts of the run's older epochs; the answer comes once they have ended
-	opTalk   = "talk"   // pass Data to the run's control server
+	opCancel   = "cancel"   // end the attempt (TERM, then KILL), or the run
+	opKill     = "kill"     // kill the attempt
+	opReturn   = "return"   // return the attempt unless it has begun
+	opRecorded = "recorded" // forget the attempt: its result is recorded
+
+	opLeave = "leave" // end all attempts of the run's older epochs; the answer comes once they have ended
+	opTalk  = "talk"  // pass Data to the run's control server
 
 	opDrain = "drain" // end once the running attempts have ended
 

@@ -111,11 +111,12 @@ func TestRogues(t *testing.T) {
 	for _, run := range []string{nightly.Run, stored} {
 		for id := range uint64(4) {
 			id := ID{run, 1, id, 1}
-			for _, op := range []string{opCancel, opKill, opReturn, opLeave} {
-				o := Order{Op: op, ID: id}
-				o.Epoch += uint64(len(op) % 2)
-				require.True(t, submitter.says(orderSubject("default", worker, "eve"), o.encode()))
+			for _, op := range []string{opCancel, opKill, opReturn, opRecorded} {
+				order := encode(kindOrder, AttemptOrder{ID: id, Op: op})
+				require.True(t, submitter.says(taskSubject("default", worker, "eve", run), order))
 			}
+			leave := Order{Op: opLeave, ID: ID{Run: run, Epoch: 2}}
+			require.True(t, submitter.says(orderSubject("default", worker, "eve"), leave.encode()))
 			a := Attempt{ID: id, Trip: travel.Trip{User: "eve"}, Argv: []string{"touch", g.dir + "/evil"}}
 			require.True(t, submitter.says(taskSubject("default", worker, "eve", run), encode(kindAttempt, a)))
 			final := Final{ID: id, Facts: task.Facts{Outcome: task.OK}}

@@ -4,10 +4,10 @@
 //
 // The submitter keeps the run's core. The slots of the run belong to workers, which announce
 // themselves periodically and on request. An announcement renews the worker's lease: a worker that
-// cannot announce itself kills its tasks before submitters consider it lost. An attempt is a message
-// to one worker, and its output and its end are messages to the submitter. Nothing else stores them:
-// the sender keeps a message and repeats it until it is answered. Orders about attempts, and the
-// heartbeats that keep a run's attempts alive, are repeated rather than stored.
+// cannot announce itself kills its tasks before submitters consider it lost. An attempt and the orders
+// about it are messages to one worker, and its output and its end are messages to the submitter.
+// Nothing else stores them: the sender keeps a message and repeats it until it is answered. Heartbeats
+// keep the attempts of a run alive.
 //
 // If the run has a journal, the worker also keeps the result of an attempt until the journal records
 // it. A later submitter of the run then collects it. Each submitter is an epoch of the run, counted

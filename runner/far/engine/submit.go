@@ -117,7 +117,7 @@ func (x *submitter) start(sub wiring.Submission, s *session) error {
 	x.sub, x.s, x.resumable = sub, s, sub.Dir != "" && x.hosts == nil
 	x.builder.live = x.builder.live || sub.Plan.Streams()
 	x.remoteClients.ServeClient, x.joined = sub.ServeClient, make(chan struct{})
-	x.attempts = attemptTable{nc: s.nc, forget: x.forgetEarlier, byKey: map[attemptKey]*pendingAttempt{}, queues: map[int][]*pendingAttempt{}, earlier: map[[16]byte][]earlierFinal{}}
+	x.attempts = attemptTable{forget: x.forgetEarlier, byKey: map[attemptKey]*pendingAttempt{}, queues: map[int][]*pendingAttempt{}, earlier: map[[16]byte][]earlierFinal{}}
 	x.ctx, x.cancel = context.WithCancelCause(context.Background())
 	if err := x.open(); err != nil {
 		x.cancel(nil)

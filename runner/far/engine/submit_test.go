@@ -101,7 +101,7 @@ type fake struct {
 	queue    string
 	presence Presence
 	run      func(f *fake, a *Attempt) // called for each attempt, in order
-	orders   chan Order
+	orders   chan *AttemptOrder
 	leaves   func() // called before it answers opLeave; may be nil
 	silent   atomic.Bool
 	ignores  atomic.Bool // it does not answer orders
@@ -113,7 +113,7 @@ var testCommand = wiring.Template{Words: []string{"true", "{}"}, Replace: "{}"}
 func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake {
 	sum, text := digest(testCommand)
 	f := &fake{
-		t: b.t, s: b.connect(nil), queue: "q", run: run, orders: make(chan Order, 1000),
+		t: b.t, s: b.connect(nil), queue: "q", run: run, orders: make(chan *AttemptOrder, 1000),
 		presence: Presence{
 			Queue: "q", Version: Version, ID: "=." + name + "-" + strings.ToLower(newIdentity().Run[:6]), Host: name, Slots: slots, TTL: fakeTTL,
 			State: ready, Template: fmt.Sprintf("%x", sum), Command: text,
@@ -126,7 +126,7 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake
 		if f.ignores.Load() {
 			return
 		}
-		if f.orders <- o; o.Op == opLeave && f.leaves != nil {
+		if o.Op == opLeave && f.leaves != nil {
 			f.leaves()
 		}
 		_ = m.Respond([]byte("{}"))
@@ -141,6 +141,8 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake
 			}
 			if a, err := decode[Attempt](part, kindAttempt); err == nil {
 				f.run(f, a)
+			} else if o, err := decode[AttemptOrder](part, kindOrder); err == nil {
+				f.orders <- o
 			}
 		}
 	})

@@ -3,26 +3,19 @@ package engine
 import (
 	"slices"
 	"sync"
-	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"crew/runner/decide/task"
 	"crew/runner/far/outbox"
 	"crew/runner/far/travel"
 )
 
-// orderAfter is how long an order waits for the end of its attempt before it is repeated.
-const orderAfter = time.Second
-
 // attemptTable holds attempts from when they are queued for a worker until their results are recorded.
 // As a sink, it sees which results are recorded.
 type attemptTable struct {
 	out    *outbox.Outbox
-	nc     *nats.Conn
 	forget func(t *task.Task) // called when a task has finished
 
-	sending sync.Mutex // held while messages to a worker are sent or dropped; taken without mu
+	sending sync.Mutex // held while messages to a worker are sent or dropped; may be taken with mu held
 
 	mu      sync.Mutex
 	byKey   map[attemptKey]*pendingAttempt
@@ -53,7 +46,6 @@ type pendingAttempt struct {
 	delivered bool          // the worker has confirmed it
 	kept      bool          // it has ended, and the worker keeps the result until releaseResult
 	order     string        // the latest order; "" for none
-	orderSent time.Time     // when order was sent
 }
 
 func keyOfAttempt(a task.Attempt) attemptKey { return attemptKey{a.Task.ID, a.Number} }
@@ -135,14 +127,14 @@ func (tab *attemptTable) finish(p *pendingAttempt, kept, wait bool) {
 	}
 }
 
-// order sends an order about an attempt, and repeats it until the attempt ends.
+// order sends an order about an attempt, unless it has sent the same or a stronger one.
 func (tab *attemptTable) order(p *pendingAttempt, op string) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
-	if op == opKill || p.order == "" || p.order == opReturn {
+	if op != p.order && (op == opKill || p.order == "" || p.order == opReturn) {
 		p.order = op
+		tab.sendOrderLocked(p)
 	}
-	tab.sendOrderLocked(p)
 }
 
 // markDelivered notes that the worker has an attempt, and sends an order that came before.
@@ -157,19 +149,13 @@ func (tab *attemptTable) markDelivered(p *pendingAttempt) {
 // caller must hold mu.
 func (tab *attemptTable) sendOrderLocked(p *pendingAttempt) {
 	if p.delivered && p.order != "" {
-		p.orderSent = time.Now()
-		go tab.nc.Publish(p.worker.orders, Order{Op: p.order, ID: p.id}.encode()) // it may block; repeatOrders tries again
+		tab.sendOrder(p.worker, p.id, p.order)
 	}
 }
 
-// repeatOrders repeats orders that may have been lost.
-func (tab *attemptTable) repeatOrders(now time.Time) {
-	tab.filter(func(p *pendingAttempt) bool {
-		if now.Sub(p.orderSent) >= orderAfter {
-			tab.sendOrderLocked(p)
-		}
-		return false
-	})
+// sendOrder sends an order about an attempt to its worker.
+func (tab *attemptTable) sendOrder(w *remoteWorker, id ID, op string) {
+	tab.send(w, encode(kindOrder, &AttemptOrder{ID: id, Op: op}), func() {})
 }
 
 // Consume removes attempts whose results are recorded. See runner.Sink.
@@ -192,13 +178,8 @@ func (tab *attemptTable) remove(key attemptKey) {
 	delete(tab.byKey, key)
 	tab.mu.Unlock()
 	if p != nil && p.kept {
-		tab.releaseResult(p.worker, p.id)
+		tab.sendOrder(p.worker, p.id, opRecorded)
 	}
-}
-
-// releaseResult tells a worker that the result of an attempt is recorded.
-func (tab *attemptTable) releaseResult(w *remoteWorker, id ID) {
-	tab.send(w, encode(kindRecorded, &id), func() {})
 }
 
 // send sends a message to a worker unless the worker is lost. It calls delivered once the message has

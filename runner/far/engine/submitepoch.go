@@ -142,7 +142,7 @@ func (x *submitter) receiveEarlier(from string, fin *Final) {
 	}
 	switch fin.Outcome {
 	case task.Lost, task.NotRun, task.Cancelled:
-		x.attempts.releaseResult(w, fin.ID)
+		x.attempts.sendOrder(w, fin.ID, opRecorded)
 		return
 	}
 	tab := &x.attempts
@@ -162,7 +162,7 @@ func (x *submitter) forgetEarlier(t *task.Task) {
 	delete(tab.earlier, id)
 	tab.mu.Unlock()
 	for _, e := range list {
-		tab.releaseResult(e.worker, e.ID)
+		tab.sendOrder(e.worker, e.ID, opRecorded)
 	}
 }
 

@@ -26,7 +26,7 @@ func (x *submitter) every(pause time.Duration, do func()) {
 // sleep waits for d. It returns false, at once, when the run is over.
 func (x *submitter) sleep(d time.Duration) bool { return sleep(x.ctx, d) }
 
-// tick checks the workers and the connection, and repeats orders.
+// tick checks the workers and the connection.
 func (x *submitter) tick() {
 	now := time.Now()
 	x.checkWorkers(now, x.s.nc.IsConnected())
@@ -41,7 +41,6 @@ func (x *submitter) tick() {
 		x.cancel(x.s.refusedErr)
 	default:
 	}
-	x.attempts.repeatOrders(now)
 }
 
 // heartbeat tells the workers that the run continues, or that it is over.

@@ -225,7 +225,7 @@ func (x *submitter) checkWorkers(now time.Time, connected bool) {
 		switch {
 		case now.Sub(w.heardAt) > w.ttl && now.Sub(r.lastDeaf) > w.ttl:
 			x.loseLocked(w, fmt.Sprintf("nothing came from it for %v", w.ttl))
-		case x.leaving(w) && w.presence.State != draining && now.Sub(w.drainSent) >= orderAfter: // it has to drain
+		case x.leaving(w) && w.presence.State != draining && now.Sub(w.drainSent) >= drainAfter: // it has to drain
 			w.drainSent = now
 			x.fitSlotsLocked(w)
 			_ = x.s.nc.Publish(w.orders, Order{Op: opDrain}.encode()) // repeated if lost
@@ -234,6 +234,9 @@ func (x *submitter) checkWorkers(now time.Time, connected bool) {
 	}
 	x.reportNoSlotsLocked(now, slots)
 }
+
+// drainAfter is how long an order to drain waits for its effect before it is repeated.
+const drainAfter = time.Second
 
 // leaving reports whether the host of a worker is to leave the run.
 func (x *submitter) leaving(w *remoteWorker) bool {

@@ -76,17 +76,13 @@ func (w *worker) receive(l *lease, subject string, data []byte) {
 	w.admit(attempts...)
 }
 
-// receiveOne handles an attempt, or the note that a result is recorded. It returns the attempt if it
-// can be admitted now.
+// receiveOne handles an attempt, or an order about one. It returns the attempt if it can be admitted
+// now.
 func (w *worker) receiveOne(l *lease, subject string, data []byte) (*heldAttempt, error) {
 	i := strings.LastIndexByte(subject, '.')
 	user, run := userIn(subject[:i]), subject[i+1:]
-	if id, err := decode[ID](data, kindRecorded); err == nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if h := w.held[*id]; h != nil && h.phase >= phaseEnded && h.User == user {
-			w.forgetLocked(h)
-		}
+	if o, err := decode[AttemptOrder](data, kindOrder); err == nil {
+		w.obey(o, user)
 		return nil, nil
 	}
 	big, err := decode[Big](data, kindBig)

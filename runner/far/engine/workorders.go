@@ -26,8 +26,6 @@ func (w *worker) carryOut(l *lease, o *Order, a *Answer) error {
 		return errGarbage
 	}
 	switch o.Op {
-	case opCancel, opKill, opReturn:
-		w.cancel(o.ID, o.Op)
 	case opLeave:
 		w.endEpochs(l, o.Run, o.from, o.Epoch)
 		if o.Epoch >= maxEpoch {
@@ -53,20 +51,25 @@ func (w *worker) mayOrder(run, user string) bool {
 	return r == nil || r.user == user
 }
 
-// cancel carries out opCancel, opKill or opReturn for an attempt. An attempt that has not begun is
-// returned.
-func (w *worker) cancel(id ID, op string) {
+// obey carries out an order of a user about an attempt. An attempt that has not begun is returned.
+func (w *worker) obey(o *AttemptOrder, user string) {
 	w.mu.Lock()
-	h, end := w.held[id], false
-	if h != nil && h.phase == phaseTaken {
+	h, end := w.held[o.ID], false
+	switch {
+	case h == nil || h.User != user:
+	case o.Op == opRecorded:
+		if h.phase >= phaseEnded {
+			w.forgetLocked(h)
+		}
+	case h.phase == phaseTaken:
 		h.stop, end = max(h.stop, stopReturn), true
 		h.cancel()
-	} else if h != nil && h.phase == phaseBegun && op != opReturn {
+	case h.phase == phaseBegun && o.Op != opReturn:
 		h.stop, end = max(h.stop, stopCancel), true
 	}
 	w.mu.Unlock()
 	if end {
-		w.stopAttempts(op == opKill, h)
+		w.stopAttempts(o.Op == opKill, h)
 	}
 }
 
