@@ -58,13 +58,14 @@ type current struct {
 type run struct {
 	Run
 	tally
-	number        int      // index in Fold.runs
-	running, peak int      // attempts
-	used          Rows     // rows of attempts that have no started line
-	detailed      bool     // the source records more than the ends of attempts
-	allRead       bool     // the input ended
-	final         bool     // the run reads no more tasks
-	stall         *Blocked // since when and why nothing starts; nil if tasks start
+	number        int           // index in Fold.runs
+	running, peak int           // attempts
+	used          Rows          // rows of attempts that have no started line
+	workers       map[lane]bool // of these attempts, as far as known
+	detailed      bool          // the source records more than the ends of attempts
+	allRead       bool          // the input ended
+	final         bool          // the run reads no more tasks
+	stall         *Blocked      // since when and why nothing starts; nil if tasks start
 }
 
 // openTask is a task that began and has not ended.
@@ -146,7 +147,7 @@ func (f *Fold) Add(l *Line) {
 func (f *Fold) beginRun(l *Line) {
 	f.closeRun()
 	f.fresh = false
-	r := &run{Run: Run{Source: f.source}, number: len(f.runs)}
+	r := &run{Run: Run{Source: f.source}, number: len(f.runs), workers: map[lane]bool{}}
 	if l.Name == Began {
 		r.Command = strings.Clone(task.Shorten(l.Text, factSize))
 	}
@@ -307,7 +308,9 @@ func (f *Fold) attemptEnded(r *run, o *openTask, l *Line, final bool) {
 	default:
 		a.Waited = f.waitedFor(&a)
 		if a.ran && a.Outcome != task.StartFailed { // which has no worker
-			r.used.Take(a.Start, a.Start+a.Took)
+			if r.used.Take(a.Start, a.Start+a.Took); a.Worker > 0 {
+				r.workers[lane{host: a.Host, worker: a.Worker}] = true
+			}
 		}
 	}
 	switch {
@@ -365,7 +368,11 @@ func (f *Fold) Report() *Report {
 	for i, r := range order {
 		place[r.number] = i
 		one := r.Run
-		one.Figures, one.Workers = r.figures(), cmp.Or(r.Workers, r.peak, r.used.n)
+		used := r.used.n // more than needed if attempts come in another order
+		if n := len(r.workers); n > 0 {
+			used = min(used, n)
+		}
+		one.Figures, one.Workers = r.figures(), cmp.Or(r.Workers, r.peak, used)
 		one.Ended = r.Ended || r.number == len(f.runs)-1 && r.ended(f)
 		out.Runs = append(out.Runs, one)
 	}
