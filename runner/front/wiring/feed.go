@@ -26,9 +26,10 @@ type feed struct {
 	queue          *journal.Journal // nil without --state
 	do             func(task.Command) task.Reply
 	reportRestored func(left int)
-	over           chan struct{} // closed when the run is over
-	restored       chan struct{} // closed when the tasks of an earlier crew serve are admitted
-	markRestored   func()        // closes restored, and unlocks turn for the first time
+	claim          func(*task.Task) // reserves the directory for its results
+	over           chan struct{}    // closed when the run is over
+	restored       chan struct{}    // closed when the tasks of an earlier crew serve are admitted
+	markRestored   func()           // closes restored, and unlocks turn for the first time
 
 	// additions that were not admitted yet, in order
 
@@ -61,7 +62,7 @@ type addition struct {
 // tasks that an earlier crew serve left.
 func newFeed(s *source, queue *journal.Journal, do func(task.Command) task.Reply, reportRestored func(left int)) *feed {
 	f := &feed{
-		source: s, queue: queue, do: do, reportRestored: reportRestored,
+		source: s, queue: queue, do: do, reportRestored: reportRestored, claim: func(*task.Task) {},
 		over: make(chan struct{}), restored: make(chan struct{}), envs: map[string][]string{},
 	}
 	f.turn.Lock()
@@ -140,6 +141,7 @@ func (f *feed) restore() error {
 		}
 		switch {
 		case t.Done == nil:
+			f.claim(t)
 			if list := t.Terms().Needs; len(list) > 0 {
 				t.Asked.Needs = intern(needs, fmt.Sprint(list), list)
 			}
@@ -304,6 +306,9 @@ func (f *feed) commit(list []*addition) {
 	all, door := allTasks(list), ""
 	for _, x := range list {
 		door = cmp.Or(door, x.arrivalID)
+	}
+	for _, t := range all {
+		f.claim(t)
 	}
 	if f.queue != nil {
 		err = f.queue.Accept(all, door)

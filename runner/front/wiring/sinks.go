@@ -136,7 +136,8 @@ func (w *wiring) openLogs() (logs []journal.Log, err error) {
 		if err != nil {
 			return nil, withDirHint(err, filepath.Join(dir, "1"))
 		}
-		logs = append(logs, tree)
+		tree.Named, tree.Fed = !w.source.config.Results.Constant(), w.feed != nil
+		w.results, logs = tree, append(logs, tree)
 	}
 	return logs, nil
 }

@@ -226,6 +226,12 @@ func (w *wiring) makeRun() error {
 	case w.attached != nil:
 		in = completingSource{w.attached, w.source.tasks.Tag}
 	}
+	switch {
+	case w.results != nil && w.feed != nil:
+		w.feed.claim = w.results.Claim
+	case w.results != nil && w.results.Named:
+		in = completingSource{in, w.claimResults}
+	}
 	w.run = runner.New(*cfg, in, w.exec, rec, append(w.firstSinks(), w.sinks...))
 	w.watchMachine()
 	if w.detached != nil && w.detached.Paused {
@@ -236,6 +242,14 @@ func (w *wiring) makeRun() error {
 	}
 	close(w.made)
 	return nil
+}
+
+// claimResults reserves the directory for the results of a task. A task that has ended cannot fail, so a notice
+// says that its results are not saved.
+func (w *wiring) claimResults(t *task.Task) {
+	if w.results.Claim(t); t.Err != nil && t.Done != nil && t.Done.Outcome != task.StartFailed {
+		w.screen.Notice(fmt.Sprintf("task %d has no results: %v", t.ID, t.Err))
+	}
 }
 
 // newMaker returns the Maker of tasks that make files.

@@ -46,7 +46,8 @@ type wiring struct {
 	inputTasks uint64 // number of tasks, if --halt needs it
 	store      *spool.Store
 	stdout     *sink.Stdout
-	digest     *sink.Digest // nil if neither a person nor --notify reads it
+	results    *sink.Results // nil without --results
+	digest     *sink.Digest  // nil if neither a person nor --notify reads it
 	sinks      []runner.Sink
 	control    *control.Server // nil if the run cannot be controlled
 	curves     *series.Live    // nil like control

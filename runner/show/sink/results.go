@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,19 +26,23 @@ import (
 // resultVersion is the version of the format of result.json.
 const resultVersion = 2
 
-// Results writes a directory for each task that has ended. The name of the directory is the task's
-// number, and it is in the directory for results. It contains stdout, stderr and result.json of the
+// Results writes a directory for each task that has ended. It is the directory for the task's results with
+// Named, and otherwise one in it with the task's number. It contains stdout, stderr and result.json of the
 // last attempt, and stdout.N and stderr.N of each earlier attempt N. Files of output that was not
 // captured are empty.
 //
 // result.json is written last and atomically: if it exists, the other files are complete. A task
 // with the outcome NotRun, or cancelled before it began, has none, and a skipped task keeps its files.
 type Results struct {
+	Named bool // dirOf differs from task to task, so each needs a Claim
+	Fed   bool // tasks are added while the run lasts, and then are new tasks
+
 	dir      string // as in the results of dirOf
 	resolved string // dir without symbolic links
 	dirOf    func(*task.Task) string
 	object   object
 	buf      bytes.Buffer // for result.json
+	claims   claims
 }
 
 // OpenResults creates the directory if necessary and checks whether files can be created in it. The
@@ -54,7 +59,10 @@ func OpenResults(dir string, dirOf func(*task.Task) string, records Records) (*R
 	if err != nil {
 		return nil, fmt.Errorf("open results: %w", err)
 	}
-	return &Results{dir: dir, resolved: real, dirOf: dirOf, object: object{records: records}}, nil
+	return &Results{
+		dir: dir, resolved: real, dirOf: dirOf, object: object{records: records},
+		claims: claims{seed: maphash.MakeSeed(), by: map[uint64]identity{}},
+	}, nil
 }
 
 // HoldsResults reports whether dir contains results of an earlier run, directly or up to two levels
@@ -62,9 +70,9 @@ func OpenResults(dir string, dirOf func(*task.Task) string, records Records) (*R
 func HoldsResults(dir string) bool {
 	tree := os.DirFS(dir)
 	for _, beneath := range [...]string{"", "*/", "*/*/"} {
-		found, _ := fs.Glob(tree, beneath+"[0-9]*/result.json")
+		found, _ := fs.Glob(tree, beneath+"*/result.json")
 		for _, path := range found {
-			if text, err := fs.ReadFile(tree, path); err == nil && bytes.HasPrefix(text, []byte(`{"version":`)) {
+			if _, err := readSaved(tree, path); err == nil {
 				return true
 			}
 		}
@@ -76,10 +84,16 @@ func HoldsResults(dir string) bool {
 func (s *Results) Consume(events []task.Event) error {
 	for i := range events {
 		e := &events[i]
+		if s.Named && (e.Task == nil || e.Task.Err != nil) {
+			continue
+		}
 		if e.Kind == task.Retried && !e.Result.Unbegun || e.Kind == task.Finished && mustLog(e) && e.Result.Outcome != task.Skipped {
 			if err := s.write(e); err != nil {
 				return fmt.Errorf("write results: %w", err) // err names the file
 			}
+		}
+		if e.Kind == task.Finished {
+			s.release(e.Task)
 		}
 	}
 	return nil
@@ -96,13 +110,21 @@ func (s *Results) Sync() error {
 // Close does nothing.
 func (s *Results) Close(task.Stats) error { return nil }
 
-// write writes the files of a retried attempt, or of a task's last attempt.
-func (s *Results) write(e *task.Event) error {
-	r, dir := e.Result, s.dirOf(e.Task)
+// pathOf returns the directory of a task's files.
+func (s *Results) pathOf(t *task.Task) string {
+	dir := s.dirOf(t)
 	if rest, within := strings.CutPrefix(dir, s.dir); within {
 		dir = filepath.Join(s.resolved, rest)
 	}
-	dir = filepath.Join(dir, strconv.FormatUint(e.Task.ID, 10))
+	if s.Named {
+		return filepath.Clean(dir)
+	}
+	return filepath.Join(dir, strconv.FormatUint(t.ID, 10))
+}
+
+// write writes the files of a retried attempt, or of a task's last attempt.
+func (s *Results) write(e *task.Event) error {
+	r, dir := e.Result, s.pathOf(e.Task)
 	retried, replayed := e.Kind == task.Retried, e.Result.FromEarlierRun()
 	n := len(r.Before)
 	first := n == 0 || r.Before[n-1].Earlier // first attempt in this run
