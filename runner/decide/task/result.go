@@ -48,8 +48,7 @@ type Output interface {
 	Len() int64
 	// WriteTo writes all bytes to w.
 	io.WriterTo
-	// Tail returns at most the last n bytes.
-	Tail(n int) ([]byte, error)
+	io.ReaderAt
 	// Close frees the memory and disk space of the output. It may be called again.
 	Close() error
 }
@@ -60,6 +59,16 @@ func Length(o Output) int64 {
 		return 0
 	}
 	return o.Len()
+}
+
+// Tail returns the last n bytes of o, or all if there are fewer.
+func Tail(o Output, n int) ([]byte, error) {
+	tail := make([]byte, min(int64(n), o.Len()))
+	if len(tail) == 0 {
+		return nil, nil
+	}
+	n, err := o.ReadAt(tail, o.Len()-int64(len(tail)))
+	return tail[:n], err
 }
 
 // Result is how an attempt ended. It has one owner at a time: the executor until Run returns, then the

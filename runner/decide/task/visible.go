@@ -84,7 +84,7 @@ func (r *Result) OutputTail() (tail []byte, err error) {
 		if o == nil {
 			continue
 		}
-		if tail, err = o.Tail(tailBytes); err != nil || len(LastLines(tail, 1)) > 0 {
+		if tail, err = Tail(o, tailBytes); err != nil || len(LastLines(tail, 1)) > 0 {
 			return tail, err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/decide/task"
 )
 
 func numbers(n int) (records []string) {
@@ -41,7 +43,7 @@ func TestStderrIsGivenInWholeLines(t *testing.T) {
 		l.w.takeAnswer([]byte("x\n"))
 	}
 	for i, want := range []string{"one\n", "two\n", "three "} {
-		got, err := l.ended[i].Stderr.Tail(100)
+		got, err := task.Tail(l.ended[i].Stderr, 100)
 		require.NoError(t, err)
 		require.Equal(t, want, string(got))
 	}

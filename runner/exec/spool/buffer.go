@@ -161,14 +161,6 @@ func (b *Buffer) ReadAt(p []byte, off int64) (int, error) {
 	return w.Len(), err
 }
 
-// Tail returns a copy of the last n bytes, or of all bytes if there are fewer.
-func (b *Buffer) Tail(n int) ([]byte, error) {
-	size := min(int64(n), b.n)
-	w := bytes.NewBuffer(make([]byte, 0, size))
-	_, err := b.copyTo(w, b.n-size, b.n)
-	return w.Bytes(), err
-}
-
 // copyTo writes the bytes from offset off to offset end to w.
 func (b *Buffer) copyTo(w io.Writer, off, end int64) (done int64, err error) {
 	if b.closed && b.holds == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/decide/task"
 )
 
 // text returns n bytes in which no two stretches of 16 bytes are the same.
@@ -79,7 +80,7 @@ func randomOperations(t *testing.T, rnd *rand.Rand, limit int64) {
 			require.True(t, bytes.Equal(p.want[off:off+n], w.Bytes()))
 		case 4:
 			n := rnd.IntN(1000)
-			got, err := p.b.Tail(n)
+			got, err := task.Tail(p.b, n)
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(p.want[max(0, len(p.want)-n):], got))
 		case 5:

@@ -149,9 +149,6 @@ func (t Text) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// Tail returns at most the last n bytes.
-func (t Text) Tail(n int) ([]byte, error) { return bytes.Clone(t[max(0, len(t)-n):]), nil }
-
 // Close does nothing.
 func (t Text) Close() error { return nil }
 

@@ -208,7 +208,7 @@ func (w *worker) final(h *heldAttempt, r *task.Result) *Final {
 			f.Outcome = task.Lost
 		}
 		if f.Outcome != task.OK {
-			r.Tail, _ = o.Tail(maxInline)
+			r.Tail, _ = task.Tail(o, maxInline)
 		}
 		_ = o.Close()
 	}

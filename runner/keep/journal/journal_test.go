@@ -48,7 +48,7 @@ func TestReplayedResult(t *testing.T) {
 			var b strings.Builder
 			n, err := o.WriteTo(&b)
 			require.NoError(t, err)
-			tail, err := o.Tail(7)
+			tail, err := task.Tail(o, 7)
 			require.NoError(t, err)
 			said += fmt.Sprintf("%s %d %d %s\n", b.String(), n, o.Len(), tail)
 		}

@@ -145,12 +145,5 @@ func (s savedOutput) WriteTo(w io.Writer) (int64, error) {
 	return io.CopyBuffer(w, io.NewSectionReader(s, 0, s.Size()), make([]byte, min(s.Size(), bufferSize)))
 }
 
-// Tail returns the last n bytes, or all if there are fewer.
-func (s savedOutput) Tail(n int) ([]byte, error) {
-	b := make([]byte, min(int64(n), s.Size()))
-	_, err := s.ReadAt(b, s.Size()-int64(len(b)))
-	return b, err
-}
-
 // Close does nothing, because the file is shared.
 func (s savedOutput) Close() error { return nil }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"crew/runner/decide/task"
 )
 
 const outputPrefix = "output."
@@ -108,7 +110,7 @@ func (s *Saved) Tail(p Extent, n int) []byte {
 	if p.n == 0 {
 		return nil
 	}
-	end, err := s.out.outputAt(p).Tail(n)
+	end, err := task.Tail(s.out.outputAt(p), n)
 	if err == nil && p.n <= int64(n) {
 		_, err = s.out.verified(p)
 	}

@@ -42,7 +42,7 @@ func (c *CI) place(t *task.Task, r *task.Result) (file, line, column string) {
 	var text []byte
 	for _, o := range [...]task.Output{r.Stderr, r.Stdout} {
 		if o != nil {
-			tail, _ := o.Tail(placeTail)
+			tail, _ := task.Tail(o, placeTail)
 			text = append(append(text, tail...), '\n')
 		}
 	}

@@ -61,6 +61,6 @@ func closeDigest(t *testing.T, d *Digest, events []task.Event) {
 // brokenOutput is an output that cannot be read.
 type brokenOutput struct{ spool.Text }
 
-func (brokenOutput) Tail(int) ([]byte, error) { return nil, os.ErrClosed }
+func (brokenOutput) ReadAt([]byte, int64) (int, error) { return 0, os.ErrClosed }
 
 func (brokenOutput) WriteTo(io.Writer) (int64, error) { return 0, os.ErrClosed }

@@ -35,7 +35,7 @@ func newEndedAttempt(e *task.Event) *endedAttempt {
 	}
 	for i, o := range [...]task.Output{r.Stdout, r.Stderr} {
 		if n := task.Length(o); n > 0 {
-			text, _ := o.Tail(pastTail) // a read error ends the run by other means
+			text, _ := task.Tail(o, pastTail) // a read error ends the run by other means
 			p.Outputs[i], p.Cut[i], p.Kept = spool.Text(text), n-int64(len(text)), true
 		}
 	}
