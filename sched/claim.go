@@ -2,8 +2,7 @@ package sched
 
 import "slices"
 
-// Claim is the need of an item that takes more than a place. Items may share a Claim; it must not
-// change.
+// Claim is the need of an item that takes more than a place. It must not change.
 type Claim struct {
 	Places int // on one host; no more than the largest host has; less than 1 counts as 1
 	Units  []Units
@@ -80,6 +79,11 @@ func (c *claims) needsHost(of *Claim) bool { return of.wide() || c.usesHostUnits
 // wide reports whether c claims several places.
 func (c *Claim) wide() bool { return c != nil && c.Places > 1 }
 
+// equals reports whether both claims are the same. other may be nil.
+func (c *Claim) equals(other *Claim) bool {
+	return other != nil && c.Places == other.Places && slices.Equal(c.Units, other.Units)
+}
+
 // has reports whether c claims units of a limit or, for the constant places, several places.
 func (c *Claim) has(limit int) bool {
 	return limit == places && c.wide() || slices.ContainsFunc(c.Units, func(u Units) bool { return u.Limit == limit })
@@ -93,7 +97,7 @@ func (c *Claim) shares(other *Claim) bool {
 // line returns the line of a claim, or nil.
 func (c *claims) line(of *Claim) *line {
 	for _, l := range c.lines {
-		if l.claim == of {
+		if l.claim.equals(of) {
 			return l
 		}
 	}
@@ -285,5 +289,5 @@ func (d *Dispatcher) reserveAgainst(it *Item) (any bool) {
 // overtakenBy reports whether an item with claim c, which may be nil, overtakes the first item of l
 // if it starts.
 func (l *line) overtakenBy(c *Claim) bool {
-	return l.claim != c && (l.claim.wide() || l.claim.shares(c))
+	return !l.claim.equals(c) && (l.claim.wide() || l.claim.shares(c))
 }

@@ -7,22 +7,12 @@ import (
 
 // caps holds the limits by name.
 type caps struct {
-	list   []task.Cap
-	held   [][]bool // for each limit, the units that attempts hold
-	claims map[claimKey]*sched.Claim
+	list []task.Cap
+	held [][]bool // for each limit, the units that attempts hold
 
 	fromHosts bool           // other names are offered by hosts, where their units are given out
 	names     map[string]int // index of each name: the names in list come first, and then the names of hosts
 }
-
-// claimKey identifies a claim. Tasks with the same needs mostly share one slice of them.
-type claimKey struct {
-	weight int
-	needs  *task.Need // first element of that slice
-}
-
-// maxClaims bounds the claims that are kept for sharing.
-const maxClaims = 1 << 14
 
 func rateOf(r task.Rate) sched.Rate { return sched.NewRate(r.N, r.Period, r.Burst) }
 
@@ -73,25 +63,13 @@ func (c *caps) claim(t *task.Task) (*sched.Claim, error) {
 	if t.Asked == nil || t.Asked.Weight <= 1 && len(t.Asked.Needs) == 0 {
 		return nil, nil
 	}
-	w := claimKey{weight: max(t.Asked.Weight, 1)}
-	if needs := t.Asked.Needs; len(needs) > 0 {
-		w.needs = &needs[0]
-	}
-	claim := c.claims[w]
-	if claim != nil {
-		return claim, nil
-	}
 	if err := task.CheckNeeds(c.list, t.Asked.Needs, c.fromHosts); err != nil {
 		return nil, err
 	}
-	claim = &sched.Claim{Places: w.weight}
+	claim := &sched.Claim{Places: max(t.Asked.Weight, 1)}
 	for _, n := range t.Asked.Needs {
 		claim.Units = append(claim.Units, sched.Units{Limit: c.index(n.Name), N: n.N})
 	}
-	if len(c.claims) >= maxClaims {
-		clear(c.claims)
-	}
-	c.claims[w] = claim
 	return claim, nil
 }
 

@@ -99,7 +99,7 @@ func New(cfg Config, exec Executor, now time.Time) *Core {
 	q, p, o := &c.queue, &c.pool, &c.output
 	*q = queue{
 		entries: c.entries, due: sched.NewDelay(), makers: makers{}, failed: failedTasks{tasks: map[uint64]failedTask{}},
-		caps:       caps{list: cfg.Queue.Caps, claims: map[claimKey]*sched.Claim{}, fromHosts: cfg.Pool.Remote, names: map[string]int{}},
+		caps:       caps{list: cfg.Queue.Caps, fromHosts: cfg.Pool.Remote, names: map[string]int{}},
 		lowestRank: -sched.ManualRank, highestRank: sched.ManualRank,
 	}
 	limits := sched.Limits{

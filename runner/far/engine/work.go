@@ -71,7 +71,6 @@ type worker struct {
 	runs        map[string]*runState
 	queues      map[RunSlot][]*heldAttempt // unfinished attempts by slot of their run, in order; the first is admitted
 	seen        tokenSet
-	needs       map[string][]task.Need // by their text; attempts share them
 }
 
 // Work returns a worker that is connected to the hub.
@@ -102,7 +101,6 @@ func newWorker(work wiring.Work) *worker {
 		done: make(chan struct{}), renewNow: make(chan struct{}, 1), announceSem: make(chan struct{}, 1), bigSem: make(chan struct{}, maxBig),
 		notices: &notifier{notice: work.Notice}, state: ready,
 		held: map[ID]*heldAttempt{}, tasks: map[uint64]*heldAttempt{}, runs: map[string]*runState{}, queues: map[RunSlot][]*heldAttempt{},
-		needs: map[string][]task.Need{},
 	}
 	for _, c := range work.Offers {
 		w.offers += fmt.Sprintf(",%s:%d", c.Name, len(c.Units))

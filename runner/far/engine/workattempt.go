@@ -190,30 +190,12 @@ func (w *worker) taskOf(a *Attempt) *task.Task {
 	}
 	whole := w.work.Window > 1 && a.Protocol == task.NoProtocol // it fills the slot
 	if whole || len(a.Needs) > 0 {
-		s.Task.Asked = &task.Terms{Needs: w.shareNeeds(a.Needs)}
+		s.Task.Asked = &task.Terms{Needs: a.Needs}
 	}
 	if whole {
 		s.Task.Asked.Weight = w.work.Window
 	}
 	return &s.Task
-}
-
-// maxNeeds is how many different needs a worker keeps.
-const maxNeeds = 1000
-
-// shareNeeds returns one slice for all attempts with the same needs, since the run compares slices.
-func (w *worker) shareNeeds(needs []task.Need) []task.Need {
-	text := task.NeedsText(needs)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	known, ok := w.needs[text]
-	if !ok {
-		if len(w.needs) == maxNeeds {
-			clear(w.needs)
-		}
-		known, w.needs[text] = needs, needs
-	}
-	return known
 }
 
 // accept adds an attempt to held. It returns false if nothing more is to be done with it: it is a

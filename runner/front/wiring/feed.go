@@ -129,7 +129,6 @@ func (f *feed) restore() error {
 	}
 	cmd := task.Command{Op: task.Add, N: int(f.queue.LastID()), Succeeded: f.queue.Succeeded()}
 	known := map[uint64]bool{} // tasks of the journal, with known outcomes
-	needs := map[string][]task.Need{}
 	var waiting []*task.Task
 	for t, err := range f.queue.QueueTasks() {
 		if err != nil {
@@ -142,9 +141,6 @@ func (f *feed) restore() error {
 		switch {
 		case t.Done == nil:
 			f.claim(t)
-			if list := t.Terms().Needs; len(list) > 0 {
-				t.Asked.Needs = intern(needs, fmt.Sprint(list), list)
-			}
 			waiting = append(waiting, t)
 		case t.Done.Outcome.Succeeded() && t.Done.Earlier && t.Done.Logged:
 			continue
@@ -161,16 +157,6 @@ func (f *feed) restore() error {
 	f.do(cmd)
 	f.reportRestored(len(waiting))
 	return nil
-}
-
-// intern returns the list that known has for key, and sets it to list if there is none, so that tasks
-// share equal lists.
-func intern[T any](known map[string][]T, key string, list []T) []T {
-	if same, ok := known[key]; ok {
-		return same
-	}
-	known[key] = list
-	return list
 }
 
 // Add is the Feed of the control server. When it returns nil, the tasks are in the journal, if there is

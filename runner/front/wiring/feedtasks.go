@@ -109,11 +109,13 @@ func applyTerms(t *task.Task, x *control.Addition) {
 func (f *feed) internEnv(env []task.Bytes) []string {
 	list := withoutUnits(convert[string](env), f.opts.Queue.Caps)
 	key := strings.Join(list, "\x00")
-	if f.envs[key] == nil {
-		if f.envBytes += len(key); f.envBytes > maxEnvBytes {
-			clear(f.envs)
-			f.envBytes = len(key)
-		}
+	if same, ok := f.envs[key]; ok {
+		return same
 	}
-	return intern(f.envs, key, list)
+	if f.envBytes += len(key); f.envBytes > maxEnvBytes {
+		clear(f.envs)
+		f.envBytes = len(key)
+	}
+	f.envs[key] = list
+	return list
 }

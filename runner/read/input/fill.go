@@ -99,7 +99,7 @@ func (t *Tasks) fillTexts(tk *task.Task, v *expand.Values, obj Object, w rawText
 		tk.Cost, tk.Err = parseCost(*w[4])
 	}
 	if tk.Err == nil {
-		tk.Err = t.parser.setTerms(tk, w)
+		tk.Err = t.cfg.Terms.setTerms(tk, w)
 	}
 	if len(t.cfg.Files.Makes) > 0 && tk.Err == nil {
 		tk.Makes, tk.Err = t.cfg.Files.makingOf(tk, v)

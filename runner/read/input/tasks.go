@@ -64,7 +64,6 @@ type Tasks struct {
 	batchSize   int                   // number of its records
 	spare       []oneRecord           // allocated, but not used yet
 	names       Names                 // of the tasks, with cfg.Objects
-	parser      termsParser
 	spellings   spellings
 
 	ends [512]place // position after each of the latest tasks, by their numbers
@@ -79,7 +78,7 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 			all = append(all, text.Placeholders...)
 		}
 	}
-	t := &Tasks{r: r, cfg: cfg, fields: all.Fields(), units: all.Caps(), placeholders: all, parser: termsParser{Terms: cfg.Terms}}
+	t := &Tasks{r: r, cfg: cfg, fields: all.Fields(), units: all.Caps(), placeholders: all}
 	if cfg.Protocol != task.NoProtocol {
 		t.fillCommand(&t.worker, expand.Values{})
 	}

@@ -87,7 +87,7 @@ func FuzzTerms(f *testing.F) {
 		f.Add(s[0], s[1], s[2])
 	}
 	f.Fuzz(func(t *testing.T, priority, weight, needs string) {
-		a := termsParser{Terms: Terms{Caps: caps}}
+		a := Terms{Caps: caps}
 		var tk, again task.Task
 		if err := a.setTerms(&tk, rawTexts{&priority, &weight, &needs}); err != nil {
 			require.Nil(t, tk.Asked)

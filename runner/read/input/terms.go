@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"crew/runner/decide/task"
 	"crew/runner/read/expand"
@@ -26,14 +25,14 @@ type Terms struct {
 
 // Validate returns an error if a template that is the same for all tasks has an invalid value. The
 // error begins with the name of the template.
-func (c *Terms) Validate() error {
+func (a *Terms) Validate() error {
 	var w rawTexts
-	for i, text := range [...]*expand.Text{c.Priority, c.Weight, c.Needs} {
+	for i, text := range [...]*expand.Text{a.Priority, a.Weight, a.Needs} {
 		if text != nil && text.Constant() {
 			w[i] = new(text.Expand(expand.Values{}))
 		}
 	}
-	_, err := (&termsParser{Terms: *c}).parse(task.Terms{}, w)
+	_, err := a.parse(task.Terms{}, w)
 	return err
 }
 
@@ -42,18 +41,8 @@ type rawTexts [len(textMembers)]*string
 
 var textMembers = [...]string{"priority", "weight", "needs", "key", "cost"}
 
-// termsParser parses priorities, weights and needs. Tasks with equal needs share memory.
-type termsParser struct {
-	Terms
-	needs map[string][]task.Need
-}
-
-// maxNeeds is how many texts a termsParser remembers: more than a limit has units. Each distinct
-// slice of needs gets a wait queue of its own, which slows down the run.
-const maxNeeds = 1 << 14
-
 // setTerms sets the terms of tk that have a text in w.
-func (a *termsParser) setTerms(tk *task.Task, w rawTexts) error {
+func (a *Terms) setTerms(tk *task.Task, w rawTexts) error {
 	if w == (rawTexts{}) {
 		return nil
 	}
@@ -68,7 +57,7 @@ func (a *termsParser) setTerms(tk *task.Task, w rawTexts) error {
 }
 
 // parse returns terms with the values in w.
-func (a *termsParser) parse(terms task.Terms, w rawTexts) (_ task.Terms, err error) {
+func (a *Terms) parse(terms task.Terms, w rawTexts) (_ task.Terms, err error) {
 	if p := w[0]; p != nil {
 		if terms.Priority, err = parsePriority(*p); err != nil {
 			return terms, fmt.Errorf("priority %q %w", *p, err)
@@ -110,11 +99,8 @@ func parseWeight(s string) (int, error) {
 	return n, nil
 }
 
-// parseNeeds parses needs. For a text that it remembers, it returns the same slice again.
-func (a *termsParser) parseNeeds(s string) ([]task.Need, error) {
-	if known, ok := a.needs[s]; ok {
-		return known, nil
-	}
+// parseNeeds parses needs.
+func (a *Terms) parseNeeds(s string) ([]task.Need, error) {
 	needs, err := task.ParseNeeds(s)
 	if err == nil {
 		err = task.CheckNeeds(a.Caps, needs, a.Offers)
@@ -122,19 +108,12 @@ func (a *termsParser) parseNeeds(s string) ([]task.Need, error) {
 	if err == nil && a.Offers {
 		needs, err = a.countedNeeds(needs)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if a.needs == nil || len(a.needs) == maxNeeds {
-		a.needs = map[string][]task.Need{}
-	}
-	a.needs[strings.Clone(s)] = needs
-	return needs, nil
+	return needs, err
 }
 
 // countedNeeds returns the needs that are counted. It returns an error if a task needs units that hosts
 // offer although it cannot use them.
-func (a *termsParser) countedNeeds(needs []task.Need) (counted []task.Need, err error) {
+func (a *Terms) countedNeeds(needs []task.Need) (counted []task.Need, err error) {
 	for _, n := range needs {
 		own := slices.ContainsFunc(a.Caps, func(c task.Cap) bool { return c.Name == n.Name })
 		if !own && a.SameWeight != "" {
