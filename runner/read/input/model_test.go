@@ -35,6 +35,7 @@ type writer struct {
 	e      example
 	joined []string // separators of columns
 	sound  *regexp.Regexp
+	stop   place // of the row that ended a source early; 0 for none
 }
 
 func (w *writer) chance(percent int) bool { return w.IntN(100) < percent }
@@ -186,6 +187,7 @@ func (w *writer) read(rows []row) (records []row) {
 		case w.e.MaxRecord > 0 && r.size > w.e.MaxRecord:
 			r.cols = nil
 		case w.e.EOF != nil && r.text == *w.e.EOF:
+			w.stop = place(r.file)<<placeLines | place(r.rest-1)
 			return records
 		case r.text == "" && (w.e.SkipEmpty || w.e.Format.Kind != Lines), blank && (w.e.Comments || w.e.Format.Kind == JSON),
 			w.e.Comments && r.text[0] == '#':
@@ -385,7 +387,7 @@ func testModel(t *testing.T, dir string, r *rand.Rand) {
 		for i, n := range w.batches(records) {
 			file, line := src.After(uint64(i + 1))
 			at, last := place(file)<<placeLines|place(line), records[n-1]
-			behind, next := place(last.file)<<placeLines|place(last.rest), place(math.MaxInt64)
+			behind, next := place(last.file)<<placeLines|place(last.rest), cmp.Or(w.stop, math.MaxInt64)
 			if records = records[n:]; len(records) > 0 {
 				next = place(records[0].file)<<placeLines | place(records[0].rest-1)
 			}

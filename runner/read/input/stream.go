@@ -128,7 +128,7 @@ func (s *stream) next(rec *Record) error {
 			return nil
 		}
 		if s.cfg.EOF != nil && text == *s.cfg.EOF {
-			s.err = io.EOF
+			s.err, s.lines = io.EOF, s.line-1 // nextPlace is that of this record
 			break
 		}
 		if s.skips(text) {
