@@ -74,3 +74,14 @@ func TestEndedIsBounded(t *testing.T) {
 	ended, _ = r.s.sink.remembered()
 	require.Equal(t, []uint64{20}, ids(ended))
 }
+
+// TestLogLeavesOutEarlierResults checks that a task does not seem to wait if the log leaves out how it ended.
+func TestLogLeavesOutEarlierResults(t *testing.T) {
+	made := &task.Task{ID: 1, Makes: &task.Making{}}
+	made.Makes.Done = &task.Result{Task: made, Outcome: task.OK}
+	var out strings.Builder
+	require.NoError(t, NewLog(&out, Hello{}).Consume([]task.Event{
+		{Kind: task.Admitted, ID: 1, Task: made}, {Kind: task.Finished, ID: 1, Task: made, Result: made.Makes.Done},
+	}))
+	require.Equal(t, 1, strings.Count(out.String(), "\n"), "watching")
+}

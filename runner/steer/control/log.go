@@ -38,7 +38,7 @@ func (l *Log) Consume(batch []task.Event) error {
 	for i := range batch {
 		e := &batch[i]
 		ended := e.Kind == task.Finished || e.Kind == task.Retried
-		if ended && e.Result.FromEarlierRun() || e.Task != nil && e.Task.Done != nil {
+		if ended && e.Result.FromEarlierRun() || e.Kind == task.Admitted && mayHaveEnded(e.Task) {
 			continue
 		}
 		if ended && e.Result.Outcome.Failed() {
@@ -51,6 +51,9 @@ func (l *Log) Consume(batch []task.Event) error {
 	_ = l.w.Flush()
 	return nil
 }
+
+// mayHaveEnded reports whether a task has ended in an earlier run, unless it has to make its files again.
+func mayHaveEnded(t *task.Task) bool { return t.Done != nil || t.Makes != nil && t.Makes.Done != nil }
 
 // writeTails writes the end of the output of a failed attempt.
 func (l *Log) writeTails(e *task.Event) {
