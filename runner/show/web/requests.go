@@ -35,14 +35,14 @@ func (s *server) do(w http.ResponseWriter, req *http.Request) {
 		writeError(w, http.StatusGone, errors.New("this run is no longer watched: load the page again"))
 		return
 	}
-	h, over := r.describe()
-	if !over.IsZero() {
+	l := r.listed()
+	if !l.Over.IsZero() {
 		writeError(w, http.StatusGone, errors.New("the run is over"))
 		return
 	}
 	var line []byte
-	_, err = control.Ask(req.Context(), h, q, func(l []byte, _ *control.Reply) error {
-		line = slices.Clone(l)
+	_, err = control.Ask(req.Context(), l.Hello, q, func(reply []byte, _ *control.Reply) error {
+		line = slices.Clone(reply)
 		return nil
 	})
 	refused, ok := errors.AsType[*control.Refused](err)
@@ -98,11 +98,10 @@ func (s *server) showLog(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "there is no such task", http.StatusNotFound)
 		return
 	}
-	h, _ := r.describe()
 	began := false
 	flush := http.NewResponseController(w).Flush
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, err = control.Ask(req.Context(), h, control.Request{Op: "log", Tasks: []uint64{task}, Follow: true}, func(_ []byte, l *control.Reply) error {
+	_, err = control.Ask(req.Context(), r.listed().Hello, control.Request{Op: "log", Tasks: []uint64{task}, Follow: true}, func(_ []byte, l *control.Reply) error {
 		if l.Error != "" {
 			return nil
 		}

@@ -80,13 +80,6 @@ func (r *run) end(how string) {
 	}
 }
 
-// describe returns the description of the run and when it ended, or zero if it has not.
-func (r *run) describe() (h control.Hello, over time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.hello, r.over
-}
-
 // listed returns the run as the list of runs shows it.
 func (r *run) listed() view.Listed {
 	r.mu.Lock()
@@ -153,13 +146,13 @@ const askTime = time.Second
 
 // askCurves asks the run for its curves, unless it is over or does not answer.
 func (r *run) askCurves(ctx context.Context) {
-	h, over := r.describe()
-	if !over.IsZero() || h.State == control.Silent {
+	l := r.listed()
+	if !l.Over.IsZero() || l.State == control.Silent {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	reply, err := control.Ask(ctx, h, control.Request{Op: "curves"}, nil)
+	reply, err := control.Ask(ctx, l.Hello, control.Request{Op: "curves"}, nil)
 	if err != nil || len(reply.Curves) > 3 || slices.ContainsFunc(reply.Curves, func(c series.Curves) bool { return c.Width <= 0 }) {
 		return
 	}

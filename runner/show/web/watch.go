@@ -10,7 +10,7 @@ import (
 
 // follow watches the run until it is over or ctx ends. The run first repeats what happened before.
 func (r *run) follow(ctx context.Context) {
-	h, _ := r.describe()
+	h := r.listed().Hello
 	var output []byte // the end of the output of the attempt in the next line; nil if unknown
 	how := control.Watch(ctx, h, func(line []byte, reply *control.Reply) error {
 		switch {
