@@ -50,6 +50,16 @@ func (p Protocol) End(b []byte, attempt int, units Holding, m *Making) []byte {
 	return b
 }
 
+// MaxMessage is the greatest length of a message to a persistent worker.
+const MaxMessage = 64 << 10
+
+// Message appends a message about a record, which the worker does not answer. It has no id, so that workers
+// can tell it from a record. Only JSONProtocol has messages.
+func (p Protocol) Message(b []byte, record uint64, text string) []byte {
+	b = Bytes(text).Append(append(b, `{"message":`...))
+	return append(AppendInt(b, "to", int64(record)), "}\n"...)
+}
+
 // Life limits the life of a persistent worker.
 type Life struct {
 	Ready   string        // matches the line on stdout that reports that the worker is ready; "" for none

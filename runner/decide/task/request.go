@@ -14,6 +14,7 @@ type Request struct {
 	Relative bool      `json:"relative,omitempty"` // resize: add N
 	Last     bool      `json:"last,omitempty"`     // move: after all other tasks instead of before them
 	Signal   string    `json:"signal,omitempty"`   // signal: its name without SIG
+	Line     Bytes     `json:"line,omitempty"`     // send: the message
 	Rest     bool      `json:"rest,omitempty"`     // drain: run all tasks that were read
 	Follow   bool      `json:"follow,omitempty"`   // log: until the task has ended; watch: also report the state
 	Wait     bool      `json:"wait,omitempty"`     // add: until the tasks have ended

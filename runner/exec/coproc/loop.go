@@ -64,8 +64,12 @@ type loop struct {
 	spareAttempts []openAttempt  // allocated for the next attempts
 	strayTo       io.WriteCloser // nil before it is needed
 
+	messages []message // in order
+
 	mu          sync.Mutex
 	endRequests []endRequest
+	sent        []message          // since the beginning of the latest turn
+	unread      int                // size of sent and messages
 	cancel      context.CancelFunc // cancels a start that is under way; nil before the first start
 	liveStderr  []*output          // stderr of unanswered records
 }
@@ -122,6 +126,7 @@ func (l *loop) serve(swap task.Swap) {
 			l.mu.Lock()
 			requests := l.endRequests // swap has returned the attempts of these requests, or returns them now
 			l.endRequests = nil
+			l.messages, l.sent = append(l.messages, l.sent...), nil
 			l.mu.Unlock()
 			var next []task.Attempt
 			next, l.expects = swap(l.ended)

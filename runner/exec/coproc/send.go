@@ -62,6 +62,9 @@ func (w *worker) beginRecord(f *openAttempt) {
 // encode fills out with the next bytes of the worker's input.
 func (w *worker) encode() {
 	b := w.outBuf[:0]
+	if len(w.messages) > 0 && w.encodedPart == 0 {
+		b = w.encodeMessages(b)
+	}
 	for w.encoded < len(w.attempts) && len(b) < pipeSize {
 		f := w.attempts[w.encoded]
 		o := f.attempt().Origin()

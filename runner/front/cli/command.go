@@ -25,6 +25,7 @@ const (
 	takesWait    = "[TASK...|--key KEY|--all]"
 	takesMove    = "TASK... first|last"
 	takesSignal  = "TASK... SIGNAL"
+	takesLine    = "TASK...|--key KEY LINE"
 	takesSize    = "N|+N|-N [RUN]"
 	takesWork    = "VALUE...|-|COMMAND..."
 	takesFile    = "FILE"

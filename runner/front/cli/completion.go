@@ -165,7 +165,7 @@ func (x *Completion) addOperands(c *command, n, first int) {
 		x.kind = "files"
 	case takesDir:
 		x.kind = "dirs"
-	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove, takesSignal:
+	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove, takesSignal, takesLine:
 		x.Tasks = true
 	case takesRun, takesSize:
 		x.Runs = c.operands == takesRun && n == 1 || n == 2

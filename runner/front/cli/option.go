@@ -89,7 +89,7 @@ var commandSets = map[string]string{
 	"all":        "run serve worker",
 	"shown":      "run serve engine-attach",
 	"everywhere": "run serve worker engine-attach",
-	"named": "ctl-status ctl-log ctl-explain ctl-wait ctl-watch ctl-top ctl-pause ctl-resume ctl-resize ctl-cancel ctl-signal " +
+	"named": "ctl-status ctl-log ctl-explain ctl-wait ctl-watch ctl-top ctl-pause ctl-resume ctl-resize ctl-cancel ctl-signal ctl-send " +
 		"ctl-retry ctl-hold ctl-release ctl-move ctl-drain ctl-stop ctl-add",
 	"linked": "engine-invite engine-revoke engine-status engine-cancel engine-drain engine-attach",
 }

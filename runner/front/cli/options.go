@@ -300,7 +300,7 @@ type Ctl struct {
 	_       struct{}      `row:"--rest | ctl-drain | first run everything that was read" to:"Ctl.Rest"`
 	_       struct{}      `row:"--only KIND | ctl-explain | only waiting, running, failed or ended tasks | waiting running failed ended" to:"Ctl.Only"`
 	_       struct{}      `row:"--limit N | ctl-explain | at most N tasks: the first, or the last to end | 1..1000" to:"Ctl.N"`
-	_       struct{}      `row:"--key KEY | ctl-wait ctl-cancel ctl-add | the key of the tasks | any" to:"Ctl.Key"`
+	_       struct{}      `row:"--key KEY | ctl-wait ctl-cancel ctl-send ctl-add | the key of the tasks | any" to:"Ctl.Key"`
 	_       struct{}      `row:"--all | ctl-wait ctl-cancel | all tasks that were read and have not ended" to:"Ctl.All"`
 	_       struct{}      `row:"--all | ctl-drain ctl-stop | all of your runs, after listing them" to:"Ctl.All"`
 	_       struct{}      `row:"--all | engine-drain | all workers" to:"Ctl.All"`

@@ -34,7 +34,7 @@ func (c *command) takeOperands(o *Options, operands []string) (err error) {
 	case takesWork:
 		err = ctl.takeWork(operands, o.Command.Literal)
 		operands = nil
-	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove, takesSignal:
+	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove, takesSignal, takesLine:
 		switch c.operands {
 		case takesMove:
 			if lacks || !hasWord("first last", operands[n-1]) {
@@ -49,6 +49,11 @@ func (c *command) takeOperands(o *Options, operands []string) (err error) {
 				return c.errOperands("%q is not the name of a signal", operands[n-1])
 			}
 			operands, lacks = operands[:n-1], n == 1
+		case takesLine:
+			if lacks || n == 1 && ctl.Key == nil {
+				return c.errOperands("crew %s needs a task and a line", c.name)
+			}
+			ctl.Line, operands = task.Bytes(operands[n-1]), operands[:n-1]
 		}
 		err = c.takeTasks(ctl, operands)
 		ctl.All = ctl.All || c.operands == takesWait && lacks && !named

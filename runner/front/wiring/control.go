@@ -1,6 +1,7 @@
 package wiring
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -8,6 +9,7 @@ import (
 
 	"crew/runner/decide/core"
 	"crew/runner/decide/task"
+	"crew/runner/exec/coproc"
 	"crew/runner/show/sink"
 	"crew/runner/steer/control"
 )
@@ -39,8 +41,13 @@ func (w *wiring) openControl() error {
 		cfg.Live = x.Live
 	}
 	switch x := w.exec.(type) {
-	case interface{ Said() map[uint64][]byte }:
+	case *coproc.Workers:
 		cfg.Said = x.Said
+		if cfg.Send = x.Send; o.Protocol() != task.JSONProtocol {
+			cfg.Send = func(int, uint64, string) error {
+				return errors.New("workers take no messages in this protocol: use --worker-protocol json")
+			}
+		}
 	case interface {
 		PIDs() map[uint64]int
 		Signal([]uint64, syscall.Signal) []uint64

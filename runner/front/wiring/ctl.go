@@ -139,7 +139,7 @@ func (c *ctl) printReply(line []byte, r *control.Reply) error {
 
 // pastTense holds the words for tasks that a verb has changed.
 var pastTense = map[string]string{
-	"cancel": "cancelled", "signal": "signalled", "hold": "held", "release": "released", "move": "moved",
+	"cancel": "cancelled", "signal": "signalled", "send": "messaged", "hold": "held", "release": "released", "move": "moved",
 }
 
 // request sends a request to a run on a new connection, and calls take for each reply.

@@ -59,6 +59,8 @@ type Details struct {
 	PIDs func() map[uint64]int
 	// Signal sends a signal to the processes of running tasks. It returns the tasks that run.
 	Signal func(ids []uint64, sig syscall.Signal) []uint64
+	// Send hands a line to the persistent worker of a running task, in a slot.
+	Send func(slot int, id uint64, line string) error
 	// Said returns the last lines that persistent workers wrote on stderr for tasks that they
 	// have not answered yet.
 	Said func() map[uint64][]byte

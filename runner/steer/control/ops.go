@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +36,7 @@ var queries = map[string]op{
 var commands = map[string]op{
 	"pause": command(task.Pause), "resume": command(task.Resume), "resize": (*conn).resize, "cancel": (*conn).cancel,
 	"retry": aboutTasks(task.Retry), "hold": aboutTasks(task.Hold), "release": aboutTasks(task.Release), "move": aboutTasks(task.Move),
-	"drain": (*conn).drain, "stop": command(task.Stop), "signal": (*conn).signal,
+	"drain": (*conn).drain, "stop": command(task.Stop), "signal": (*conn).signal, "send": (*conn).send,
 }
 
 // Steers reports whether the request with this name controls the run.
@@ -219,6 +220,42 @@ func (c *conn) signal(r *Request) (*Reply, error) {
 		}
 	}
 	return reply, nil
+}
+
+// send hands a line to the persistent workers of tasks. A worker with several tasks of a key gets it once.
+func (c *conn) send(r *Request) (*Reply, error) {
+	_, err := selection(r, task.Find)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.All || r.Line == "" || len(r.Line) > task.MaxMessage:
+		return nil, badRequest("send needs tasks or a key, and a line of at most %d bytes", task.MaxMessage)
+	case c.s.cfg.Send == nil:
+		return nil, errors.New("its tasks have no persistent worker on this machine: crew --worker CMD starts workers")
+	}
+	ask := task.Command{Op: task.Explain, IDs: r.Tasks, N: math.MaxInt}
+	if r.Key != nil {
+		ask.Only = "running"
+	}
+	found, err := c.doEach(ask)
+	reply, slots := &Reply{}, map[int]bool{}
+	for _, w := range found.Wheres {
+		switch {
+		case r.Key != nil && (w.Key != *r.Key || slots[w.Worker]):
+			continue
+		case w.State != "running":
+			return reply, fmt.Errorf("task %d is not running, but %s: %s", w.Task, w.State, w.Why())
+		}
+		if err := c.s.cfg.Send(w.Worker, w.Task, string(r.Line)); err != nil {
+			return reply, fmt.Errorf("task %d: %w", w.Task, err)
+		}
+		slots[w.Worker] = true
+		reply.Tasks = append(reply.Tasks, w.Task)
+	}
+	if len(reply.Tasks) == 0 && err == nil {
+		err = errors.New("no task of this key is running")
+	}
+	return reply, err
 }
 
 func (c *conn) drain(r *Request) (*Reply, error) {
