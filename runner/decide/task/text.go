@@ -204,14 +204,18 @@ func Shorten(s string, n int) string {
 
 // Cut shortens s to a number of terminal columns.
 func Cut(s string, columns int) string {
-	if uniseg.StringWidth(s) <= columns {
-		return s
+	fits := 0 // how many bytes leave room for the ellipsis
+	for at, width, state := 0, 0, -1; at < len(s); {
+		c, _, w, next := uniseg.FirstGraphemeClusterInString(s[at:], state)
+		at, width, state = at+len(c), width+w, next
+		switch {
+		case width > columns:
+			return s[:fits] + "…"
+		case width < columns:
+			fits = at
+		}
 	}
-	for uniseg.StringWidth(s) >= columns && s != "" {
-		_, n := utf8.DecodeLastRuneInString(s)
-		s = s[:len(s)-n]
-	}
-	return s + "…"
+	return s
 }
 
 // Printable returns s with escapes for invalid bytes and for all characters that could break the line

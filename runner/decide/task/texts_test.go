@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,4 +76,11 @@ func TestTexts(t *testing.T) {
 		c.Result.Start, c.Result.End = time.Unix(1, 0), time.Unix(3, 0)
 		require.Equal(t, c.Want, fmt.Sprint(texts[c.Do](&c)))
 	})
+}
+
+// Cutting takes time for what is shown, however long the text is, and keeps characters whole.
+func TestCut(t *testing.T) {
+	for in, want := range map[string]string{"abc": "abc", "": "", "世界": "世…", "ae\u0301b\u0301": "ae\u0301b\u0301", strings.Repeat("x", 1<<20): "xx…"} {
+		require.Equal(t, want, Cut(in, 3))
+	}
 }
