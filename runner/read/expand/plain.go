@@ -32,14 +32,6 @@ func fillHoles(text string, holes *Placeholders) []piece {
 	return pieces
 }
 
-// plainWords is like plainPieces, for a text without placeholders.
-func plainWords(s string) (words []string, ok bool) {
-	if !plainText(s) {
-		return nil, false
-	}
-	return splitPlain(s)
-}
-
 // splitPlain splits a plain text into words. ok is false if the first word may not be a program.
 func splitPlain(s string) (words []string, ok bool) {
 	words = strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\t' })

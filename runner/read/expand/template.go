@@ -301,8 +301,8 @@ func (t *Template) fillCommand(tk *task.Task, v *Values) {
 // lines of one script.
 func (t *Template) commandLine(v *Values) (argv []string, shell bool) {
 	text := join(v.Records, "\n", func(rec []string) string { return strings.Join(rec, " ") })
-	if t.implied {
-		if words, ok := plainWords(text); ok {
+	if t.implied && plainText(text) {
+		if words, ok := splitPlain(text); ok {
 			return append(asFunction(words[0]), words...), false
 		}
 	}

@@ -50,7 +50,7 @@ func (r *Reader) open(cfg Config) error {
 			return err
 		}
 	}
-	r.delimiter, r.row = r.firstSource().delim, make([]Record, len(r.axes))
+	r.delimiter, r.row = string(r.firstSource().scan.delim), make([]Record, len(r.axes))
 	if cfg.Format.Header == 0 {
 		return nil
 	}

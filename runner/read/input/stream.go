@@ -2,6 +2,7 @@ package input
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -49,7 +50,6 @@ type stream struct {
 	// configuration
 
 	cfg   Config
-	delim string
 	split splitter
 
 	// state
@@ -72,14 +72,7 @@ type stream struct {
 
 func newStream(cfg Config, values []string, files []file) *stream {
 	s := &stream{cfg: cfg, split: newSplitter(cfg.Format), values: values, files: files, skip: cfg.Format.Skip}
-	s.delim = cfg.Format.Delimiter
-	if s.delim == "" {
-		s.delim = "\n"
-	}
-	s.scan = scanner{delim: []byte(s.delim), csv: s.split.csv, max: cfg.MaxRecord}
-	if s.scan.max == 0 {
-		s.scan.max = defaultMaxRecord
-	}
+	s.scan = scanner{delim: []byte(cmp.Or(cfg.Format.Delimiter, "\n")), csv: s.split.csv, max: cmp.Or(cfg.MaxRecord, defaultMaxRecord)}
 	if len(files) > 0 {
 		s.open()
 	}
