@@ -137,6 +137,7 @@ func (w *wiring) openLogs() (logs []journal.Log, err error) {
 			return nil, withDirHint(err, filepath.Join(dir, "1"))
 		}
 		tree.Named, tree.Fed = !w.source.config.Results.Constant(), w.feed != nil
+		tree.Late = o.Do == cli.DoAttach
 		w.results, logs = tree, append(logs, tree)
 	}
 	return logs, nil

@@ -229,7 +229,7 @@ func (w *wiring) makeRun() error {
 	switch {
 	case w.results != nil && w.feed != nil:
 		w.feed.claim = w.results.Claim
-	case w.results != nil && w.results.Named:
+	case w.results != nil && w.results.Named && w.attached == nil:
 		in = completingSource{in, w.claimResults}
 	}
 	w.run = runner.New(*cfg, in, w.exec, rec, append(w.firstSinks(), w.sinks...))

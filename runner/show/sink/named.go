@@ -50,9 +50,13 @@ func (c *claims) identity(saved savedResult) identity {
 // the results of another task, of this or an earlier run, the task gets an Err. No files are written for a
 // task with an Err. Claim is safe for concurrent use.
 func (s *Results) Claim(t *task.Task) {
-	if !s.Named || t.Err != nil || s.Fed && t.Done != nil {
-		return
+	if s.Named && t.Err == nil && !(s.Fed && t.Done != nil) {
+		t.Err = s.claim(t)
 	}
+}
+
+// claim returns an error if another task has the directory.
+func (s *Results) claim(t *task.Task) error {
 	var own savedResult
 	_ = json.Unmarshal(append(s.object.appendFacts(nil, t, &task.Result{}), '}'), &own) // it is valid
 	dir, c := s.pathOf(t), &s.claims
@@ -65,15 +69,15 @@ func (s *Results) Claim(t *task.Task) {
 	defer c.mu.Unlock()
 	hash := maphash.String(c.seed, dir)
 	was, taken := c.by[hash]
-	if taken = taken && !(s.Fed && again(was)); !taken && (t.Done == nil || !t.Done.Logged) {
+	if taken = taken && was.task != t.ID && !(s.Fed && again(was)); !taken && (t.Done == nil || !t.Done.Logged) {
 		saved, err := readSaved(os.DirFS(dir), "result.json")
 		taken = !errors.Is(err, fs.ErrNotExist) && (err != nil || !again(c.identity(saved)))
 	}
 	if taken {
-		t.Err = errors.New("the results of another task are in " + s.dirOf(t) + ": add {#} to --results, or remove that directory")
-		return
+		return errors.New("the results of another task are in " + s.dirOf(t) + ": add {#} to --results, or remove that directory")
 	}
 	c.by[hash] = id
+	return nil
 }
 
 // release lets other tasks claim the directory of a task in a fed run. From now on, result.json protects it.

@@ -36,6 +36,7 @@ const resultVersion = 2
 type Results struct {
 	Named bool // dirOf differs from task to task, so each needs a Claim
 	Fed   bool // tasks are added while the run lasts, and then are new tasks
+	Late  bool // tasks have run elsewhere, so a directory of another task fails Consume instead of a Claim
 
 	dir      string // as in the results of dirOf
 	resolved string // dir without symbolic links
@@ -88,7 +89,14 @@ func (s *Results) Consume(events []task.Event) error {
 			continue
 		}
 		if e.Kind == task.Retried && !e.Result.Unbegun || e.Kind == task.Finished && mustLog(e) && e.Result.Outcome != task.Skipped {
-			if err := s.write(e); err != nil {
+			var err error
+			if s.Late && s.Named {
+				err = s.claim(e.Task)
+			}
+			if err == nil {
+				err = s.write(e)
+			}
+			if err != nil {
 				return fmt.Errorf("write results: %w", err) // err names the file
 			}
 		}
