@@ -302,7 +302,8 @@ func (m *model) run() {
 	if m.record {
 		rec = m
 	}
-	r := New(m.cfg, m, m, rec, sinks)
+	r, err := New(m.cfg, m, m, rec, sinks)
+	require.NoError(m.t, err)
 	var steering sync.WaitGroup
 	if !m.hurried {
 		steering.Go(func() { m.steer(r) })

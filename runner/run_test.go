@@ -92,7 +92,8 @@ func config(workers int) core.Config {
 // begin starts a run, and returns it and a function that waits for its end.
 func begin(t *testing.T, cfg core.Config, src Source, exec Executor, rec Recorder, sinks ...Sink) (*Run, <-chan core.Ending) {
 	t.Helper()
-	r := New(cfg, src, exec, rec, sinks)
+	r, err := New(cfg, src, exec, rec, sinks)
+	require.NoError(t, err)
 	end := make(chan core.Ending, 1)
 	go func() { end <- r.Wait() }()
 	synctest.Wait()
@@ -188,7 +189,8 @@ func TestStuckRecorderIsGivenUp(t *testing.T) {
 
 func TestEveryErrorAtTheEndIsReported(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
-	r := New(config(1), &tasks{n: 1}, instant{}, nil, []Sink{&fakeSink{err: first}, &fakeSink{err: second}})
+	r, err := New(config(1), &tasks{n: 1}, instant{}, nil, []Sink{&fakeSink{err: first}, &fakeSink{err: second}})
+	require.NoError(t, err)
 	end := r.Wait()
 	require.Equal(t, first, end.Err)
 	require.Equal(t, []error{second}, end.More)
@@ -257,11 +259,12 @@ func (m *strictExecutor) Run(ctx context.Context, a task.Attempt) *task.Result {
 func TestEndConcernsOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec := &strictExecutor{t: t}
-		r := New(config(8), &tasks{n: 4000, change: func(u *task.Task) {
+		r, err := New(config(8), &tasks{n: 4000, change: func(u *task.Task) {
 			if exec.cause(u.ID) == task.ErrTimeout {
 				u.Timeout = 2 * time.Millisecond
 			}
 		}}, exec, nil, nil)
+		require.NoError(t, err)
 		exec.cancel = func(id uint64) { r.Do(task.Command{Op: task.Cancel, IDs: []uint64{id}}) }
 		r.Wait()
 		require.Positive(t, exec.asked)

@@ -60,7 +60,8 @@ func TestSignalsBehindSuspend(t *testing.T) {
 	}{{syscall.SIGCONT, core.Completed}, {syscall.SIGTERM, core.Requested}} {
 		synctest.Test(t, func(t *testing.T) {
 			x := &suspensions{resumed: make(chan struct{}), asked: c.why == core.Requested}
-			r := New(config(1), &tasks{n: 1}, x, nil, nil)
+			r, err := New(config(1), &tasks{n: 1}, x, nil, nil)
+			require.NoError(t, err)
 			s := newSignals()
 			s.ending, s.stopSelf = []syscall.Signal{syscall.SIGTERM}, func() { t.Errorf("%v: crew is stopped", c.behind) }
 			s.sendFence = func() { s.caught <- fence }
@@ -81,7 +82,8 @@ func TestSignalsBehindSuspend(t *testing.T) {
 func TestSuspendStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := &suspensions{resumed: make(chan struct{})}
-		r := New(config(1), &tasks{n: 1}, x, nil, nil)
+		r, err := New(config(1), &tasks{n: 1}, x, nil, nil)
+		require.NoError(t, err)
 		s := newSignals()
 		stopped := 0
 		s.stopSelf, s.sendFence = func() { stopped++ }, func() { s.caught <- fence }

@@ -97,9 +97,10 @@ func (m *model) worker() *modelWorker {
 	policy, err := sched.New(sched.Config{Name: "fifo"})
 	require.NoError(m, err)
 	exec := w.crew.Executor(w)
-	w.run = runner.New(core.Config{
+	w.run, err = runner.New(core.Config{
 		Pool: core.Pool{Workers: modelSlots}, Queue: core.Queue{Policy: policy, Buffer: 1000}, Limit: core.Limit{KillAfter: time.Second}, Feed: core.Feed{Open: true},
 	}, w.crew, exec, nil, []runner.Sink{w.crew})
+	require.NoError(m, err)
 	close(made)
 	go func() {
 		defer close(w.over)

@@ -124,7 +124,8 @@ func serve(t *testing.T, line string) *served {
 		see.Ended, see.Latest = s.queue.EndedTasks, s.queue.LatestEnded
 	}
 	s.srv = control.Serve(control.Config{Do: s.feed.Do, Feed: s.Add, Details: see, Delay: 1 << 62})
-	s.run = runner.New(cfg, s.feed, s, rec, append(sinks, s.srv.Sink()))
+	s.run, err = runner.New(cfg, s.feed, s, rec, append(sinks, s.srv.Sink()))
+	require.NoError(t, err)
 	go func() {
 		end := s.run.Wait()
 		s.close()

@@ -232,7 +232,9 @@ func (w *wiring) makeRun() error {
 	case w.results != nil && w.results.Named && w.attached == nil:
 		in = completingSource{in, w.claimResults}
 	}
-	w.run = runner.New(*cfg, in, w.exec, rec, append(w.firstSinks(), w.sinks...))
+	if w.run, err = runner.New(*cfg, in, w.exec, rec, append(w.firstSinks(), w.sinks...)); err != nil {
+		return err
+	}
 	w.watchMachine()
 	if w.detached != nil && w.detached.Paused {
 		w.run.Do(task.Command{Op: task.Pause})
