@@ -104,13 +104,14 @@ func readsScript(st *syntax.Stmt) bool {
 	}
 	args := argsOf(call)
 	isShell := func(a arg) bool { return a.obscure || familyOf(a.program()) != foreign }
-	if sc, ok := scriptOf(args, posix); ok {
+	sc, ok := scriptOf(args, posix)
+	if ok && !sc.sameShell {
 		return sc.from >= len(args) || xargsReplaces(args, sc) || sc.shell == "ssh" && slices.ContainsFunc(args[sc.from:sc.to], isShell)
 	}
 	i := skipPrefixes(args)
 	for j, a := range args[min(i, len(args)):] {
 		if name := a.program(); (name == "crew" || name == "parallel") && !hasCommand(args[i+j+1:]) &&
-			(j == 0 || args[i].isWrapper()) {
+			(j == 0 || args[i].isWrapper() || sc.sameShell) {
 			return true
 		}
 	}

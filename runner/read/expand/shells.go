@@ -116,6 +116,9 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 		// After a program that is not known to run others, a shell's name may be a plain argument.
 		sure := i == first || args[first].isWrapper() || familyOf(args[first].text) != foreign
 		if ok && (r.isShell || sure || s.from < len(args) && looksLikeScript(args[s.from])) {
+			if j := slices.IndexFunc(args[first:i], func(a arg) bool { return a.program() == "parallel" || joining.has(a.program()) }); j >= 0 {
+				s.shell, s.runner = args[first+j].program(), runner{} // another shell reads the script first
+			}
 			return s, true
 		}
 		if quoting.has(a.program()) && sure {
