@@ -35,26 +35,10 @@ func (c *command) takeOperands(o *Options, operands []string) (err error) {
 		err = ctl.takeWork(operands, o.Command.Literal)
 		operands = nil
 	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove, takesSignal, takesLine:
-		switch c.operands {
-		case takesMove:
-			if lacks || !hasWord("first last", operands[n-1]) {
-				return c.errOperands("crew %s needs \"first\" or \"last\" at the end", c.name)
-			}
-			ctl.Last, operands, lacks = operands[n-1] == "last", operands[:n-1], n == 1
-		case takesSignal:
-			if lacks {
-				break
-			}
-			if ctl.Signal = strings.TrimPrefix(strings.ToUpper(operands[n-1]), "SIG"); unix.SignalNum("SIG"+ctl.Signal) == 0 {
-				return c.errOperands("%q is not the name of a signal", operands[n-1])
-			}
-			operands, lacks = operands[:n-1], n == 1
-		case takesLine:
-			if lacks || n == 1 && ctl.Key == nil {
-				return c.errOperands("crew %s needs a task and a line", c.name)
-			}
-			ctl.Line, operands = task.Bytes(operands[n-1]), operands[:n-1]
+		if operands, err = c.takeLast(ctl, operands, lacks); err != nil {
+			return err
 		}
+		lacks = lacks || n == 1 && (c.operands == takesMove || c.operands == takesSignal)
 		err = c.takeTasks(ctl, operands)
 		ctl.All = ctl.All || c.operands == takesWait && lacks && !named
 		operands = nil
@@ -78,6 +62,33 @@ func (c *command) takeOperands(o *Options, operands []string) (err error) {
 		return c.errOperands("%q is one word too many", operands[0])
 	}
 	return nil
+}
+
+// takeLast takes the last operand of a command that has one behind its tasks, and returns the others.
+func (c *command) takeLast(ctl *Ctl, operands []string, lacks bool) ([]string, error) {
+	last := len(operands) - 1
+	switch c.operands {
+	case takesMove:
+		if lacks || !hasWord("first last", operands[last]) {
+			return nil, c.errOperands("crew %s needs \"first\" or \"last\" at the end", c.name)
+		}
+		ctl.Last = operands[last] == "last"
+	case takesSignal:
+		if lacks {
+			return operands, nil
+		}
+		if ctl.Signal = strings.TrimPrefix(strings.ToUpper(operands[last]), "SIG"); unix.SignalNum("SIG"+ctl.Signal) == 0 {
+			return nil, c.errOperands("%q is not the name of a signal", operands[last])
+		}
+	case takesLine:
+		if lacks || last == 0 && ctl.Key == nil {
+			return nil, c.errOperands("crew %s needs a task and a line", c.name)
+		}
+		ctl.Line = task.Bytes(operands[last])
+	default:
+		return operands, nil
+	}
+	return operands[:last], nil
 }
 
 // errOperands returns the error for operands that the command does not take.
