@@ -148,7 +148,8 @@ func (w *worker) takeAnswer(p []byte) {
 	w.dropPartial()
 	w.recordAnswered(0, true)
 	if w.Plan.Keeps() && small {
-		w.keepSmall(p, f)
+		f.smallOut = bytes.Clone(p)
+		f.Stdout = &f.smallOut
 	}
 }
 

@@ -60,7 +60,6 @@ type loop struct {
 	failures      int     // number of successive workers that ended before they read a record
 	restartAt     time.Duration
 	short         bool           // other workers hold resources that it needs
-	slab          []byte         // memory for small outputs
 	spareAttempts []openAttempt  // allocated for the next attempts
 	strayTo       io.WriteCloser // nil before it is needed
 

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	smallOutput    = 1 << 10  // up to this size, outputs share a slab
-	slabSize       = 16 << 10 // size of a slab
+	smallOutput    = 1 << 10  // up to this size, an output needs no spool.Buffer
 	attemptsAtOnce = 16       // number of attempts that are allocated together, which is faster
 	maxPending     = 64 << 10 // maximum size of an unfinished output outside of the spool
 	excerptSize    = 60       // maximum size of an answer in a message
@@ -131,17 +130,6 @@ func (l *loop) strayWriter() io.Writer {
 		l.strayTo = l.Stray(l.slot)
 	}
 	return l.strayTo
-}
-
-// keepSmall sets the stdout of an ended attempt to a copy of p.
-func (l *loop) keepSmall(p []byte, f *openAttempt) {
-	if len(l.slab)+len(p) > cap(l.slab) {
-		l.slab = make([]byte, 0, slabSize)
-	}
-	n := len(l.slab)
-	l.slab = append(l.slab, p...)
-	f.smallOut = l.slab[n:len(l.slab):len(l.slab)]
-	f.Stdout = &f.smallOut
 }
 
 // readStderr reads at least all bytes that are in the pipe of stderr now. This includes all that was
