@@ -203,12 +203,16 @@ func (s *session) fail(nc *nats.Conn, why error) {
 // A user whose connection was cut is refused only on reconnecting, and the reason for a closed
 // connection is reported by another goroutine, so explain waits a little for either.
 func (s *session) explain(err error) error {
-	for end := time.Now().Add(awayAfter); time.Now().Before(end) &&
-		(isTransient(err) && s.nc.IsReconnecting() || errors.Is(err, nats.ErrConnectionClosed) && s.nc.ClosedHandler() != nil); {
+	const wait = reconnectWait / 10
+	for range awayAfter / wait {
+		lost := isTransient(err) && !s.nc.IsConnected() || errors.Is(err, nats.ErrConnectionClosed)
+		if !lost || s.nc.ClosedHandler() == nil { // see close
+			break
+		}
 		select {
 		case <-s.refused:
 			return s.refusedErr
-		case <-time.After(reconnectWait / 10):
+		case <-time.After(wait):
 		}
 	}
 	select {
