@@ -159,25 +159,22 @@ func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 	d.admitDue()
 	for {
 		l, at := d.serveLines()
-		if l == nil {
-			if slot = d.Ready(); slot == 0 {
-				return it, 0, ForSlot
-			}
+		if slot = d.Ready(); slot == 0 && l == nil {
+			return it, 0, ForSlot
 		}
 		if wait = d.globalWait(); wait != ForSlot {
 			return it, 0, wait
 		}
-		if l != nil {
+		if slot > 0 && !d.slotOpen(slot) {
+			slot = d.slots.leastLoaded(func(id int) bool { return d.slotOpen(id) && d.peek(id) != nil })
+		}
+		switch e := d.peek(slot); {
+		case l != nil && (slot == 0 || l.queue.first().Rank <= e.Rank):
 			if it, slot = d.startPlaced(l, at); slot == 0 {
 				return it, 0, ForToken
 			}
 			d.noteStart(&it)
 			return it, slot, ForSlot
-		}
-		if !d.slotOpen(slot) {
-			slot = d.slots.leastLoaded(func(id int) bool { return d.slotOpen(id) && d.peek(id) != nil })
-		}
-		switch e := d.peek(slot); {
 		case slot == 0 && d.ReservedFor() > 0:
 			return it, 0, ForPlaces
 		case slot == 0:
