@@ -204,7 +204,7 @@ func (c *ctl) print(lines ...string) error {
 func (c *ctl) ls() error {
 	runs := control.List()
 	if !c.JSON {
-		return c.printCut(control.Table(runs, sink.Columns(c.out)))
+		return c.printCut(control.Runs(runs, sink.Columns(c.out)))
 	}
 	for _, h := range runs {
 		text, err := json.Marshal(h)

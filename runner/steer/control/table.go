@@ -15,15 +15,18 @@ const (
 	gap    = 2  // blanks between columns
 )
 
-// table returns the lines of a table that fits into a width: the titles of its columns, which blanks separate,
+// Table returns the lines of a table that fits into a width: the titles of its columns, which blanks separate,
 // and a line for each row. A column without any text is left out. On a narrow terminal, a column with a + before
-// its title is left out, too. A * marks a first column of names, which are cut to make room. The other columns
-// get at most a third of the width each, except that the caller cuts the end of the last one with the line.
-func table(width int, titles string, rows [][]any) (lines []string) {
+// its title is left out, too. A > after that marks a column of numbers, and a * the column of names, which are cut
+// to make room. The other columns get at most a third of the width each, except that the caller cuts the end of the
+// last one with the line.
+func Table(width int, titles string, rows [][]any) (lines []string) {
 	var columns [][]string
+	var names []string
 	room, fields := width, strings.Fields(titles)
 	for i, title := range fields {
-		cells := []string{strings.TrimLeft(title, "*+")}
+		cells := []string{strings.TrimLeft(title, "*+>")}
+		mark := strings.TrimSuffix(title, cells[0])
 		for _, row := range rows {
 			text := strings.ReplaceAll(task.Printable(fmt.Sprint(row[i])), "\t", " ")
 			if 0 < i && i < len(fields)-1 {
@@ -31,19 +34,26 @@ func table(width int, titles string, rows [][]any) (lines []string) {
 			}
 			cells = append(cells, text)
 		}
-		if strings.Join(cells[1:], "") == "" || title[0] == '+' && width < narrow {
+		if strings.Join(cells[1:], "") == "" || strings.HasPrefix(mark, "+") && width < narrow {
 			continue
 		}
-		if columns = append(columns, cells); i > 0 {
-			room -= min(widest(cells), width/3) + gap
+		columns = append(columns, cells)
+		w := widest(cells)
+		if mark == "*" {
+			names = cells[1:]
+		} else {
+			room -= min(w, width/3) + gap
+		}
+		for j := range cells {
+			if strings.HasSuffix(mark, ">") {
+				cells[j] = fmt.Sprintf("%*s", w, cells[j])
+			}
 		}
 	}
+	copy(names, distinct(names, room))
 	for i, cells := range columns {
 		if i == 0 {
 			lines = make([]string, len(cells))
-		}
-		if i == 0 && titles[0] == '*' {
-			copy(cells[1:], Distinct(cells[1:], room))
 		}
 		w := widest(cells)
 		for j, cell := range cells {
@@ -64,9 +74,9 @@ func widest(texts []string) (width int) {
 	return width
 }
 
-// Distinct returns names that are cut to a width, in a way that still tells them apart: if they do not
+// distinct returns names that are cut to a width, in a way that still tells them apart: if they do not
 // fit, their common beginning goes first, up to a blank or a slash.
-func Distinct(names []string, width int) []string {
+func distinct(names []string, width int) []string {
 	common := ""
 	if widest(names) > width && len(names) > 1 {
 		common = names[0]

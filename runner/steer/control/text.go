@@ -55,7 +55,7 @@ func (s *Status) Lines(width int) []string {
 			lines = append(lines, why)
 		}
 	}
-	lines = append(lines, table(width, "WAITING KEY WHY", rows)...)
+	lines = append(lines, Table(width, "WAITING KEY WHY", rows)...)
 	if len(waits) > maxReasons {
 		lines = append(lines, "… and more")
 	}
@@ -82,7 +82,7 @@ func tasksTable(width int, titles string, list []task.Where, rows [][]any) []str
 		}
 		rows[i] = append([]any{task.Shorten(name, commandSize)}, rows[i]...)
 	}
-	return table(width, first+titles, rows)
+	return Table(width, first+titles, rows)
 }
 
 // Text returns a phrase with the counts.
@@ -148,8 +148,8 @@ func (s *Status) Reasons() (list []task.Blocking) {
 	return list
 }
 
-// Table returns the lines of crew ctl ls for a terminal of a width, or nothing if there is no run.
-func Table(runs []Hello, width int) []string {
+// Runs returns the lines of crew ctl ls for a terminal of a width, or nothing if there is no run.
+func Runs(runs []Hello, width int) []string {
 	var rows [][]any
 	for i := range runs {
 		h := &runs[i]
@@ -163,7 +163,7 @@ func Table(runs []Hello, width int) []string {
 		}
 		rows = append(rows, row)
 	}
-	return table(width, "NAME +PID STATE DONE +FAILED +RUNNING FOR COMMAND", rows)
+	return Table(width, "NAME +PID STATE DONE +FAILED +RUNNING FOR COMMAND", rows)
 }
 
 // Line describes a run in a line.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/uniseg"
 
 	"crew/runner/decide/task"
 )
@@ -52,22 +53,13 @@ func (c *canvas) fill(y int, style tcell.Style) *pen {
 
 // put writes s with control characters escaped, and cuts it at the end of the pen.
 func (p *pen) put(s string, style tcell.Style) {
-	s = task.Printable(strings.ReplaceAll(task.Shorten(s, 8*max(p.end-p.x, 0)), "\t", " "))
-	for s != "" && p.x < p.end {
-		rest, n := p.Put(p.x, p.y, s, style)
-		if n == 0 {
-			break
-		}
-		if p.x+n > p.end || p.x+n == p.end && rest != "" { // no room, or no room for the rest
-			if p.x+n > p.end || n > 1 {
-				p.Put(p.x, p.y, " ", style) // a wide character
-			}
-			p.Put(p.end-1, p.y, "…", style)
-			p.x = p.end
-			return
-		}
-		s, p.x = rest, p.x+n
+	room := p.end - p.x
+	if room <= 0 {
+		return
 	}
+	s = task.Cut(task.Printable(strings.ReplaceAll(task.Shorten(s, 8*room), "\t", " ")), room)
+	p.PutStrStyled(p.x, p.y, s, style)
+	p.x += uniseg.StringWidth(s)
 }
 
 // right writes s right-aligned and moves the end of the pen before it.

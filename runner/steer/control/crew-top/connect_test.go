@@ -94,7 +94,7 @@ func TestApp(t *testing.T) {
 
 	s.SetSize(40, 10)
 	require.NoError(t, s.PostEvent(tcell.NewEventResize(40, 10)))
-	await(t, s, "\n  W  TASK")
+	await(t, s, "\n TASK  ")
 	s.SetSize(80, 24)
 	require.NoError(t, s.PostEvent(tcell.NewEventResize(80, 24)))
 

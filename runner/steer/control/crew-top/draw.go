@@ -17,8 +17,7 @@ import (
 
 const (
 	tall       = 16 // rows from which on the command of the run is shown
-	narrow     = 60 // columns below which wide table columns are left out
-	longHost   = 20 // bytes shown of a host name
+	longHost   = 20 // columns of a host name
 	leastBar   = 12 // columns below which there is no progress bar
 	leastGraph = 8  // columns below which there is no graph
 )
@@ -35,7 +34,7 @@ func (v *view) draw(s tcell.Screen) {
 	case h < 2 || w < 2:
 	case v.runs != nil:
 		c.fill(0, c.bar).put("crew ctl top: which run?", c.title)
-		lines := control.Table(v.runs, w-2)
+		lines := control.Runs(v.runs, w-2)
 		c.row(1).put(lines[0], c.bold)
 		c.list(2, h-3, len(v.runs), v.run, &v.firstRun, func(i int, p *pen, style tcell.Style) { p.put(lines[1+i], style) })
 	case v.help:
@@ -216,24 +215,15 @@ func endedText(t *row) string {
 	return text + ": " + t.name()
 }
 
-// column is a column of the table of running tasks.
-type column struct {
-	title string
-	width int  // minimum, with the leading blank
-	wide  bool // left out on a narrow screen
-	value func(*row) string
-	order func(a, b *row) int // compares rows to sort by the column; nil if it cannot be sorted
-}
-
-// columns are the columns before the command. A column that is empty in all rows is left out.
-var columns = [...]column{
-	{title: "WORKER", width: 3, value: func(r *row) string { return strconv.Itoa(r.Worker) }, order: func(a, b *row) int { return a.Worker - b.Worker }},
-	{title: "HOST", wide: true, value: func(r *row) string { return task.HostName(string(r.Host[:min(len(r.Host), longHost)])) }},
-	{title: "TASK", width: 6, value: func(r *row) string { return strconv.FormatUint(r.Task, 10) }},
-	{title: "AGE", width: 7, value: func(r *row) string { return task.Brief(time.Duration(r.Duration)) }, order: func(a, b *row) int { return cmp.Compare(b.Duration, a.Duration) }},
-	{title: "TRY", wide: true, value: func(r *row) string { return strconv.Itoa(r.Attempt) }},
-	{title: "CPU%", value: func(r *row) string { return r.measure("%.0f", 100*r.cpu) }, order: func(a, b *row) int { return cmp.Compare(b.cpu, a.cpu) }},
-	{title: "MEM", width: 6, wide: true, value: func(r *row) string { return r.measure("%.0fM", float64(r.memory>>20)) }, order: func(a, b *row) int { return cmp.Compare(b.memory, a.memory) }},
+// orders are the orders of the running tasks, by the titles of columns.
+var orders = [...]struct {
+	by      string
+	compare func(a, b *row) int
+}{
+	{"WORKER", func(a, b *row) int { return a.Worker - b.Worker }},
+	{"AGE", func(a, b *row) int { return cmp.Compare(b.Duration, a.Duration) }},
+	{"CPU%", func(a, b *row) int { return cmp.Compare(b.cpu, a.cpu) }},
+	{"MEM", func(a, b *row) int { return cmp.Compare(b.memory, a.memory) }},
 }
 
 // measure formats a measured number of a task, or returns "-" if nothing was measured.
@@ -244,55 +234,23 @@ func (r *row) measure(format string, n float64) string {
 	return fmt.Sprintf(format, n)
 }
 
-// columns returns the columns that fit into w, as wide as their values.
-func (v *view) columns(w int) (cols []column) {
-	for i, col := range columns {
-		if w < narrow && i == 0 {
-			col.title = "W"
-		}
-		longest := 0
-		for i := range v.running {
-			longest = max(longest, len(col.value(&v.tasks[i])))
-		}
-		col.width = max(col.width, len(col.title)+1, longest+1)
-		if longest > 0 && (w >= narrow || !col.wide) {
-			cols = append(cols, col)
-		}
-	}
-	return cols
-}
-
 // table draws the running tasks.
 func (v *view) table(c *canvas, y, rows int) {
-	running, cols := v.tasks[:v.running], v.columns(c.w)
-	cells := func(p *pen, style tcell.Style, text func(*column) string) {
-		for i := range cols {
-			end := p.x + cols[i].width
-			(&pen{c, p.x, p.y, end}).right(text(&cols[i]), style)
-			p.x = end
-		}
-		p.x++
+	var cells [][]any
+	for i := range v.tasks[:v.running] {
+		r := &v.tasks[i]
+		cells = append(cells, []any{r.Worker, task.Cut(string(r.Host), longHost), r.Task, fmt.Sprintf("%6s", task.Brief(time.Duration(r.Duration))), r.Attempt,
+			r.measure("%.0f", 100*r.cpu), r.measure("%4.0fM", float64(r.memory>>20)), cutLeft(r.name(), v.left)})
 	}
-	room := c.w - 3
-	for i := range cols {
-		room -= cols[i].width
-	}
-	var names []string
-	for i := range running {
-		names = append(names, cutLeft(running[i].name(), v.left))
-	}
+	titles := "+>WORKER +HOST >TASK >AGE +>TRY >CPU% +>MEM "
 	if v.left == 0 {
-		names = control.Distinct(names, room)
+		titles += "*"
 	}
+	lines := control.Table(c.w-2, titles+"COMMAND", cells)
 	rows--
 	v.page = max(rows, 1)
-	c.list(y+1, rows, v.running, v.chosenRow(), &v.first, func(i int, p *pen, style tcell.Style) {
-		p.x = 0
-		cells(p, style, func(col *column) string { return col.value(&running[i]) })
-		p.put(" "+names[i], style)
-	})
-	p := &pen{c, 0, y, c.w - 1}
-	cells(p, c.bold, func(col *column) string { return col.title })
+	c.list(y+1, rows, v.running, v.chosenRow(), &v.first, func(i int, p *pen, style tcell.Style) { p.put(lines[i+1], style) })
+	p := c.row(y)
 	switch {
 	case v.running == 0:
 		p.put("no task is running", c.dim)
@@ -300,7 +258,7 @@ func (v *view) table(c *canvas, y, rows int) {
 	case rows < v.running:
 		p.right(fmt.Sprintf(" %d-%d of %d", v.first+1, v.first+rows, v.running), c.dim)
 	}
-	p.put(" COMMAND", c.bold)
+	p.put(lines[0], c.bold)
 }
 
 // drawHelp draws the list of keys.

@@ -137,11 +137,9 @@ var commands = [...]struct {
 		}
 	}},
 	{"s", "sort", "sort by worker, age, CPU, memory", func(a *app, _ rune) {
-		for a.sortBy++; columns[a.sortBy%len(columns)].order == nil; a.sortBy++ {
-		}
-		a.sortBy %= len(columns)
+		a.sortBy = (a.sortBy + 1) % len(orders)
 		a.sort()
-		a.message = "sorted by " + columns[a.sortBy].title
+		a.message = "sorted by " + orders[a.sortBy].by
 	}},
 	{"d", "drain", "drain: start nothing more, then end", confirmed("drain", "drain: start nothing more, and end after the running tasks?")},
 	{"x", "stop", "stop: end the running tasks, and the run", confirmed("stop", "stop: end the running tasks, and the run?")},

@@ -25,7 +25,7 @@ type view struct {
 
 	// the user's choices
 
-	sortBy      int    // index in columns to sort running tasks by
+	sortBy      int    // index in orders
 	chosen      uint64 // number of the chosen task; 0 for none
 	endedChosen bool   // the chosen task does not run
 	lastRow     int    // row of the chosen task when it was last seen
@@ -98,7 +98,7 @@ func (v *view) update(s *control.Status, used map[int]usage, now time.Time) {
 // sort sorts the running tasks. If the chosen task has ended, the task in its row is chosen.
 func (v *view) sort() {
 	slices.SortStableFunc(v.tasks[:v.running], func(a, b row) int {
-		return cmp.Or(columns[v.sortBy].order(&a, &b), columns[0].order(&a, &b), cmp.Compare(a.Task, b.Task))
+		return cmp.Or(orders[v.sortBy].compare(&a, &b), orders[0].compare(&a, &b), cmp.Compare(a.Task, b.Task))
 	})
 	v.choose(v.chosenRow())
 }
