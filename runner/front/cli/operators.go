@@ -75,6 +75,12 @@ func (c Command) checkOperators() error {
 			"name the program after it, or write -- before the command if it is one",
 		}
 	}
+	if len(c.Words) > 1 && c.Shell == "" && !c.Literal && strings.Contains(c.Words[0], " ") && strings.Contains(c.Words[0], "{") {
+		return &UsageError{
+			task.Quote(c.Words[0]) + " would be the name of a program, because a command of several words runs without a shell",
+			c.inOne() + ", or -- before the command to keep the word",
+		}
+	}
 	w := c.operator()
 	if w == "" || c.Literal {
 		return nil
@@ -83,6 +89,15 @@ func (c Command) checkOperators() error {
 		task.Quote(w) + " would be an argument, because a command of several words runs without a shell",
 		"write " + task.Quote(c.script()) + " for one, or -- before the command to keep the word",
 	}
+}
+
+// inOne returns the hint to write all words in one.
+func (c Command) inOne() string {
+	hint := "write " + task.Quote(strings.Join(c.Words, " ")) + " for one"
+	if strings.HasPrefix(c.Words[1], "-") {
+		hint += ", options of crew before it"
+	}
+	return hint
 }
 
 // script returns the shell command that the user probably meant.
@@ -159,7 +174,7 @@ func (o *Options) CannotRun(err error, status int) string {
 	case len(c.Words) > 0 && c.Words[0] == "version" && c.Shell == "":
 		text += "; crew --version prints the version"
 	case len(c.Words) > 1 && (strings.ContainsAny(c.Words[0], " \t\n;&|<>$`") || expand.OnlyInShell(c.Words[0])):
-		text += "; words run without a shell: write " + task.Quote(strings.Join(c.Words, " ")) + " for one"
+		text += "; words run without a shell: " + c.inOne()
 	case len(c.Words) == 1 && len(o.Input.Files)+len(o.Input.Groups) == 0:
 		if st, err := os.Stat(c.Words[0]); err == nil && st.Mode().IsRegular() {
 			text += "; if its lines are the tasks, write -a " + task.Quote(c.Words[0])
