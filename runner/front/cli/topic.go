@@ -102,9 +102,17 @@ func commandHelp(name, topic string) string {
 	return ""
 }
 
-// near returns the beginning of the hint for an unknown topic: the sections that contain the word or,
-// if there are none, similar topics.
+// near returns the beginning of the hint for an unknown topic: what crew has instead of an option of another
+// tool, or the sections that contain the word or, if there are none, similar topics.
 func near(topic string) string {
+	if name := strings.TrimLeft(topic, "-"); name != topic {
+		if own := lookupPeer(name, meansOption); own != "" {
+			return "crew calls it --" + own + "; "
+		}
+		if advice := lookupPeer(name, meansAdvice); advice != "" {
+			return advice + "; "
+		}
+	}
 	var titles []string
 	for _, p := range man.Search(topic) {
 		if len(titles) < 3 {
