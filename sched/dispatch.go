@@ -9,10 +9,6 @@ import (
 // below, from priorities. The higher a priority, the lower its rank.
 const ManualRank = 1 << 32
 
-// agingStep is how many starts lower the priority of all later items by one, while priorities
-// differ. So no item waits forever.
-const agingStep = 64
-
 // Limits restrict which items of a policy a Dispatcher starts. They count the items that slots
 // hold.
 type Limits struct {
@@ -21,7 +17,6 @@ type Limits struct {
 	Delay         Rate  // of all starts
 	Rate          Rate  // of all starts, too
 	Caps          []int // number of units of each limit by name
-	Aging         bool  // ranks are priorities, see ManualRank
 	ReportsStarts bool  // Started reports the start of an item; otherwise an item starts when Next returns it
 
 	// Allow reports whether an item may start now and, if not, when it may; zero if that is
@@ -48,9 +43,6 @@ type Dispatcher struct {
 	claims
 	parked  store // the parked and the granted items
 	granted queue // items that hold their claims and wait for a slot only
-
-	lowestRank, highestRank int64 // of the items pushed since nothing waited
-	agingStarts             int64 // starts since these ranks differ
 }
 
 // Wait says why an item waits.
@@ -255,9 +247,6 @@ func (d *Dispatcher) noteStart(it *Item) {
 			l.overtaken++
 		}
 	}
-	if d.lowestRank < d.highestRank {
-		d.agingStarts++
-	}
 }
 
 // Started reports that an item from Next has started, for the rates. It must come before Done.
@@ -273,13 +262,6 @@ func (d *Dispatcher) Started(now time.Time, it Item) {
 
 // Push queues an item, as Policy.Push does.
 func (d *Dispatcher) Push(it Item) bool {
-	if d.limits.Aging && it.Rank > -ManualRank && it.Rank < ManualRank {
-		if d.Len()+d.parked.Len() == 0 {
-			d.lowestRank, d.highestRank, d.agingStarts = it.Rank, it.Rank, 0
-		}
-		d.lowestRank, d.highestRank = min(d.lowestRank, it.Rank), max(d.highestRank, it.Rank)
-		it.Rank += d.agingStarts / agingStep
-	}
 	d.settle()
 	return d.Policy.Push(it)
 }

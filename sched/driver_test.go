@@ -231,8 +231,6 @@ func (d *driver) next() bool {
 // noteTaken notes that a slot has taken a queued item. granted says that the item was granted
 // before, so others of its key may have been pushed meanwhile.
 func (d *driver) noteTaken(was, it Item, slot int, granted bool) {
-	holds(d.t, was.Rank == it.Rank || d.Aging && it.Rank > was.Rank, "the rank is %d, not %d", it.Rank, was.Rank)
-	was.Rank = it.Rank
 	holds(d.t, it == was && !d.parked[it.ID], "%v, not %v", it, was)
 	holds(d.t, d.w.in(slot) && (d.w.room(slot) || d.limited) && !d.refused[slot], "slot %d may take nothing", slot)
 	holds(d.t, !d.bound[it.Key] || slices.Contains(d.w.slots[slot].Labels, it.Key), "slot %d lacks the label of %v", slot, it)

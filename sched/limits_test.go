@@ -50,7 +50,7 @@ func someWindow(r *rand.Rand) rateModel {
 func someLimits(r *rand.Rand, shared bool) limits {
 	l := limits{limited: true, rate: someWindow(r), keyRate: someWindow(r), has: map[*Stock][]int{}, startsOf: map[uint64][]time.Time{}}
 	l.Limits = Limits{
-		PerKey: r.IntN(4), Rate: l.rate.rate(), KeyRate: l.keyRate.rate(), Delay: Rate{Every: time.Duration(r.IntN(2)*r.IntN(10)) * time.Millisecond}, Aging: r.IntN(2) == 0, ReportsStarts: r.IntN(2) == 0,
+		PerKey: r.IntN(4), Rate: l.rate.rate(), KeyRate: l.keyRate.rate(), Delay: Rate{Every: time.Duration(r.IntN(2)*r.IntN(10)) * time.Millisecond}, ReportsStarts: r.IntN(2) == 0,
 	}
 	claim := func(texts string) {
 		for text := range strings.FieldsSeq(texts) {

@@ -59,7 +59,7 @@ func newScript(t *testing.T, name string, o options) *script {
 	require.NoError(t, err)
 	return &script{
 		t:          t,
-		Dispatcher: NewDispatcher(p, Limits{PerKey: o.number("perkey"), Caps: numbers(o["caps"]), Aging: o["ages"] != "", Parked: func(uint64, bool) {}}),
+		Dispatcher: NewDispatcher(p, Limits{PerKey: o.number("perkey"), Caps: numbers(o["caps"]), Parked: func(uint64, bool) {}}),
 		claims:     map[string]*Claim{}, stocks: map[string]*Stock{}, names: map[uint64]string{}, ended: map[string]int{},
 	}
 }

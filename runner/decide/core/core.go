@@ -104,8 +104,7 @@ func New(cfg Config, exec Executor, now time.Time) *Core {
 	}
 	limits := sched.Limits{
 		PerKey: cfg.Queue.PerKey, KeyRate: rateOf(cfg.Queue.KeyRate), Rate: rateOf(cfg.Queue.Rate),
-		Delay: sched.Rate{Every: cfg.Pool.Delay}.From(c.run.Add(cfg.Pool.Jitter)),
-		Aging: cfg.Queue.Terms, ReportsStarts: exec.ReportsStarts, Parked: q.park,
+		Delay: sched.Rate{Every: cfg.Pool.Delay}.From(c.run.Add(cfg.Pool.Jitter)), ReportsStarts: exec.ReportsStarts, Parked: q.park,
 	}
 	for i, limit := range cfg.Queue.Caps {
 		n := len(limit.Units)

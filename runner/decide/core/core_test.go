@@ -2,6 +2,7 @@ package core
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,4 +151,26 @@ func TestCommandsPerState(t *testing.T) {
 		}
 	}
 	require.Empty(t, ops, "the man page lacks them")
+}
+
+// TestNoTaskWaitsForever checks that 64 starts make up for a step of priority, and that a task loses
+// nothing of that if it is lent another priority meanwhile.
+func TestNoTaskWaitsForever(t *testing.T) {
+	for _, follower := range []uint64{499, 250} {
+		s := simulate(t, feed(1), 0, func(s *sim) { s.Open = true })
+		for id := range uint64(500) {
+			terms := &task.Terms{Priority: 5}
+			switch id {
+			case 1:
+				terms.Priority = 0
+			case follower:
+				terms = &task.Terms{Priority: 1, After: []uint64{2}}
+			}
+			s.add(&task.Task{ID: id + 1, Asked: terms})
+			if id > 10 {
+				s.sleep(time.Second)
+			}
+		}
+		require.InDelta(t, 5*64+10, slices.Index(s.begun, 2), 2)
+	}
 }

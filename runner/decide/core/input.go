@@ -118,8 +118,10 @@ func (c *Core) admit(t *task.Task) {
 	if k := t.History; k != nil {
 		e.before, e.omitted = slices.Clip(k.Before), k.Omitted
 	}
-	if t.Asked != nil {
+	if c.cfg.Queue.Terms {
 		e.item.Rank = c.rank(t)
+	}
+	if t.Asked != nil {
 		c.queue.lowestRank, c.queue.highestRank = min(c.queue.lowestRank, t.Asked.Rank), max(c.queue.highestRank, t.Asked.Rank)
 	}
 	if t.Key != "" {
@@ -155,10 +157,10 @@ func (c *Core) admit(t *task.Task) {
 	}
 }
 
-// rank returns the rank of a task, which follows from its priority unless it was given by hand.
+// rank returns the rank of a task, which follows from its priority and age unless it was given by hand.
 func (c *Core) rank(t *task.Task) int64 {
 	terms := t.Terms()
-	rank := cmp.Or(terms.Rank, -int64(terms.Priority))
+	rank := cmp.Or(terms.Rank, c.queue.age(-int64(terms.Priority)))
 	if c.waitsForTurn(t) {
 		rank = max(-maxTurnRank, min(rank, maxTurnRank))
 	}

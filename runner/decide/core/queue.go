@@ -12,6 +12,9 @@ const (
 	// retry or a limit. If Queue.Bytes is larger, it takes the place of asideBytes.
 	asideTasks = 32 << 10
 	asideBytes = 16 << 20
+	// agingStep is how many starts lower the priority of all later tasks by one, while priorities
+	// differ. So no task waits forever.
+	agingStep = 64
 )
 
 // queue holds the waiting tasks, and counts the tasks in each state.
@@ -33,6 +36,8 @@ type queue struct {
 	pushes                  int64 // calls of push that queued a task
 	edits                   int64 // holds, releases and moves
 	lowestRank, highestRank int64 // given by hand so far
+	lowest, highest         int64 // ranks of priorities since no task waited
+	agingStarts             int64 // starts while these ranks differed
 }
 
 // setState moves a task to another state.
@@ -75,6 +80,15 @@ func (q *queue) push(e *entry) bool {
 		q.setState(e, queued)
 	}
 	return ok
+}
+
+// age returns the rank of a task that is read now, given the rank of its priority.
+func (q *queue) age(rank int64) int64 {
+	if q.waiting() == 0 {
+		q.lowest, q.highest = rank, rank
+	}
+	q.lowest, q.highest = min(q.lowest, rank), max(q.highest, rank)
+	return rank + q.agingStarts/agingStep
 }
 
 // park notes that a queued task was parked, or a parked one queued again.

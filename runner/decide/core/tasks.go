@@ -40,6 +40,9 @@ func (c *Core) startNext() bool {
 // begin gives a task the slot for its next attempt.
 func (c *Core) begin(e *entry, slot int) {
 	c.queue.setState(e, running)
+	if c.queue.lowest < c.queue.highest {
+		c.queue.agingStarts++
+	}
 	at := c.pool.occupy(slot, e, c.run)
 	e.attempt = attempt{slot: at.current, number: e.number + 1, startPending: c.exec.ReportsStarts}
 	c.queue.caps.takeUnits(e)
