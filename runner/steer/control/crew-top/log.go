@@ -64,7 +64,7 @@ func (l *log) add(p []byte, stderr bool) {
 			l.lines = append(l.lines, line)
 		}
 		line.text = append(line.text, piece...)
-		if i := bytes.LastIndexByte(bytes.TrimSuffix(line.text, []byte("\r")), '\r'); i >= 0 {
+		if i := bytes.LastIndexByte(bytes.TrimRight(line.text, "\r"), '\r'); i >= 0 {
 			line.text = line.text[i+1:]
 		}
 		line.text = line.text[:min(len(line.text), longest)]
@@ -92,7 +92,7 @@ func (l *log) draw(c *canvas) {
 		if l.lines[i].stderr {
 			style = c.bad
 		}
-		text := task.Uncoloured(bytes.TrimSuffix(l.lines[i].text, []byte("\r")))
+		text := task.Uncoloured(bytes.TrimRight(l.lines[i].text, "\r"))
 		p.x, p.end = 0, c.w
 		p.put(cutLeft(string(text), l.left), style)
 	})

@@ -20,13 +20,13 @@ func TestLogLines(t *testing.T) {
 	l.add([]byte("one\ntw"), false)
 	l.add([]byte("error\r\n"), true)
 	l.add([]byte(" 1%\r 5%\r"), true)
-	l.add([]byte(" 9%\r\n"), true)
+	l.add([]byte(" 9%\r\r\n"), true) // as through two terminals
 	l.add([]byte("o\n\n 10%\r 20"), false)
-	require.Equal(t, []string{"one", "two", "error\r", " 9%\r", "", " 20"}, l.texts())
+	require.Equal(t, []string{"one", "two", "error\r", " 9%\r\r", "", " 20"}, l.texts())
 	l.add([]byte("%\r"), false)
 	require.Equal(t, " 20%\r", l.texts()[5])
 	l.add([]byte(" 30%\nend"), false)
-	require.Equal(t, []string{"one", "two", "error\r", " 9%\r", "", " 30%", "end"}, l.texts())
+	require.Equal(t, []string{"one", "two", "error\r", " 9%\r\r", "", " 30%", "end"}, l.texts())
 	require.True(t, l.lines[2].stderr)
 
 	l.add([]byte(strings.Repeat("x", 10*longest)), false)
