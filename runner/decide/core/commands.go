@@ -188,10 +188,10 @@ func (c *Core) snapshot() *task.Snapshot {
 
 // refusals say why a state refuses a command.
 var refusals = [task.StateDone + 1]string{
-	task.StateFinishing: "it drains: it takes no more tasks",
-	task.StateDraining:  "it drains: nothing more starts",
-	task.StateStopping:  "it stops: its tasks are being ended",
-	task.StateDone:      "it is done: only its results are still being shown",
+	task.StateFinishing: "this run drains: it takes no more tasks",
+	task.StateDraining:  "this run drains: nothing more starts",
+	task.StateStopping:  "this run stops: its tasks are being ended",
+	task.StateDone:      "this run is done: only its results are still being shown",
 }
 
 // refusal returns why cmd is not carried out now, or nil. A command from a signal is never refused.

@@ -301,7 +301,7 @@ func (h *hubRun) answerEnded(cmd task.Command) (reply task.Reply) {
 			reply.Wheres = append(reply.Wheres, w)
 		}
 	default:
-		reply.Err = errors.New("it is over")
+		reply.Err = errors.New("this run is over")
 	}
 	return reply
 }

@@ -176,10 +176,8 @@ func refusalText(h control.Hello, why string) string {
 	if h.Name != "" {
 		run += " (" + h.Name + ")"
 	}
-	for _, subject := range []string{"it ", "this run "} {
-		if rest, ok := strings.CutPrefix(why, subject); ok {
-			return run + " " + rest
-		}
+	if rest, ok := strings.CutPrefix(why, "this run "); ok {
+		return run + " " + rest
 	}
 	return run + ": " + why
 }

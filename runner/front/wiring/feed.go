@@ -105,7 +105,7 @@ func (f *feed) doAdd(cmd task.Command) task.Reply {
 	return reply
 }
 
-var errRunOver = &control.Refused{Text: "it is over", Status: statusBusy, Over: true}
+var errRunOver = &control.Refused{Text: "this run is over", Status: statusBusy, Over: true}
 
 // Next admits the tasks of an earlier crew serve, and then blocks until the run is over. Tasks that
 // clients add get their numbers from number.
@@ -213,9 +213,9 @@ func (f *feed) check(a *control.Addition) error {
 	o := f.opts
 	switch {
 	case o.TakesValues() && (a.Lines || len(a.Command) > 0):
-		return refuse("it takes values, not commands")
+		return refuse("this run takes values, not commands")
 	case !o.TakesValues() && !a.Lines && len(a.Values) > 0:
-		return refuse("it takes commands, not values")
+		return refuse("this run takes commands, not values")
 	case a.Unique != nil && *a.Unique != "" && len(a.Values) > 1:
 		return refuse("--unique=KEY is for one task: add each by itself, or drop =KEY")
 	case len(a.Values) == 0 && len(a.Command) == 0:

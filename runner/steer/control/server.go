@@ -202,4 +202,4 @@ func (s *Server) isOver() bool {
 	}
 }
 
-var errOver = &Refused{Text: "the run is over", Status: statusRefused, Over: true}
+var errOver = &Refused{Text: "this run is over", Status: statusRefused, Over: true}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"crew/runner/steer/control"
@@ -34,9 +33,6 @@ func (a *app) answered(request *control.Request, reply *control.Reply, err error
 	switch {
 	case err != nil:
 		a.message = err.Error()
-		if what, ok := strings.CutPrefix(a.message, "it "); ok {
-			a.message = "the run " + what
-		}
 	case request.Op == "pause":
 		a.message = "paused: running tasks finish; p resumes"
 	case request.Op == "cancel":

@@ -81,10 +81,10 @@ func TestApp(t *testing.T) {
 	require.Regexp(t, `(?m)^ +1 +7 +[\dms]+ +2 +\d+ +\d+(\.\d)?M  sleep 1$`, strings.Join(lines(s), "\n"))
 
 	f.mu.Lock()
-	f.err = errors.New("the run drains: nothing more starts")
+	f.err = errors.New("this run drains: nothing more starts")
 	f.mu.Unlock()
 	s.InjectKey(tcell.KeyRune, '+', 0)
-	await(t, s, " the run drains: nothing more starts")
+	await(t, s, " this run drains: nothing more starts")
 	f.mu.Lock()
 	require.Equal(t, []task.Command{{Op: task.Grow, N: 1}}, f.did)
 	f.err = nil

@@ -284,7 +284,7 @@ func (v *view) footer(c *canvas, p *pen) {
 	case v.ask != nil:
 		c.fill(p.y, c.bar)
 		p.end -= 5
-		p.put(v.ask.question, c.title)
+		p.put(v.ask.text, c.title)
 		p.end += 5
 		p.put("  y/n", c.title)
 	case v.message != "":

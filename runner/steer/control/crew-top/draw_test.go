@@ -157,7 +157,7 @@ func TestPictures(t *testing.T) {
 func TestTiny(t *testing.T) {
 	for _, w := range []int{0, 1, 2, 3, 8, 20, 39, 59, 60, 90} {
 		for _, h := range []int{0, 1, 2, 3, 4, 6, 9, 15, 16, 20} {
-			for _, v := range []*view{busy(30), {}, {help: true}, {log: &log{}}, {ask: &question{question: "cancel?"}}, {runs: make([]control.Hello, 3)}} {
+			for _, v := range []*view{busy(30), {}, {help: true}, {log: &log{}}, {ask: &question{text: "cancel?"}}, {runs: make([]control.Hello, 3)}} {
 				picture(t, v, w, h)
 			}
 		}

@@ -26,10 +26,10 @@ func (a *app) key(k tcell.Key, r rune) {
 	case a.runs != nil:
 		a.chooseRun(k, r)
 	case a.ask != nil:
-		yes := a.ask.yes
-		if a.ask = nil; r == 'y' || r == 'Y' {
-			yes()
+		if r == 'y' || r == 'Y' {
+			a.send(a.ask.request)
 		}
+		a.ask = nil
 	case a.help:
 		a.help = false
 	case a.log != nil:
@@ -119,20 +119,18 @@ var commands = [...]struct {
 		a.send(control.Request{Op: "resize", N: n, Relative: true})
 	}},
 	{"c", "cancel", "cancel the task", func(a *app, _ rune) {
-		if t := a.chosenTask("ended"); t != nil {
-			a.ask = &question{fmt.Sprintf("cancel task %d: %s", t.Task, t.shortName()), func() {
-				a.send(control.Request{Op: "cancel", Tasks: []uint64{t.Task}})
-			}}
+		if t := a.chosenTask(); t != nil {
+			a.ask = &question{fmt.Sprintf("cancel task %d: %s", t.Task, t.shortName()), control.Request{Op: "cancel", Tasks: []uint64{t.Task}}}
 		}
 	}},
 	{"l", "log", "show the task's output, as it comes or as kept; also enter", func(a *app, _ rune) {
-		if t := a.chosenTask(""); t != nil {
+		if t := a.chosenTask(); t != nil {
 			a.log = &log{id: t.Task, state: t.State, command: t.shortName(), follow: true}
 			a.log.close = a.follow(a.log)
 		}
 	}},
 	{"r", "retry", "run the failed task again, or now if it waits for its retry", func(a *app, _ rune) {
-		if t := a.chosenTask("running"); t != nil {
+		if t := a.chosenTask(); t != nil {
 			a.send(control.Request{Op: "retry", Tasks: []uint64{t.Task}})
 		}
 	}},
@@ -150,9 +148,7 @@ var commands = [...]struct {
 
 // confirmed returns a command that sends op after the user has confirmed text.
 func confirmed(op, text string) func(a *app, key rune) {
-	return func(a *app, _ rune) {
-		a.ask = &question{text, func() { a.send(control.Request{Op: op}) }}
-	}
+	return func(a *app, _ rune) { a.ask = &question{text, control.Request{Op: op}} }
 }
 
 // command runs the command of a key. Once the run is over, only a few are allowed.
@@ -176,23 +172,14 @@ func (a *app) command(k tcell.Key, r rune) {
 	}
 }
 
-// chosenTask returns the chosen task. If there is none, or if its state is the one given, it shows a message
-// and returns nil.
-func (a *app) chosenTask(but string) *row {
+// chosenTask returns the chosen task. If there is none, it shows a message and returns nil.
+func (a *app) chosenTask() *row {
 	if len(a.tasks) == 0 {
 		a.message = "no task is running"
 		return nil
 	}
 	t := a.tasks[a.chosenRow()]
-	switch {
-	case t.State != but:
-		return &t
-	case but == "ended":
-		a.message = fmt.Sprintf("task %d has ended", t.Task)
-	default:
-		a.message = fmt.Sprintf("task %d is running", t.Task)
-	}
-	return nil
+	return &t
 }
 
 // send sends a request to the run, unless too many are unanswered.

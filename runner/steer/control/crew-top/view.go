@@ -69,10 +69,10 @@ func (r *row) shortName() string {
 	return name
 }
 
-// question asks for consent before a command is sent.
+// question asks for consent before a request is sent.
 type question struct {
-	question string
-	yes      func()
+	text    string
+	request control.Request
 }
 
 // silentAfter is how long a run may not answer until it counts as silent.
