@@ -8,9 +8,11 @@ type Claim struct {
 	Units  []Units
 }
 
-// Units are N units of a limit. Limit is its index in Limits.Caps or, for limits of hosts,
-// len(Limits.Caps) plus its index in Slot.Stock.
-type Units struct{ Limit, N int } // N is from 1 to all units; for a limit of hosts, it may exceed them
+// Units are N units of a limit: one of Limits.Caps or, for other names, of a Slot.Stock.
+type Units struct {
+	Name string // not empty
+	N    int    // in a claim, from 1 to all units; for a limit of hosts, it may exceed them
+}
 
 // patience is how many items, for each place in the slots, may overtake a waiting item before its
 // claim is reserved.
@@ -52,25 +54,21 @@ type placement struct {
 	slots []int // one for each place; the first one is the item's own
 }
 
-// places stands for the places of a host, in arguments that otherwise are the index of a limit.
-const places = -1
+// places stands for the places of a host, in arguments that otherwise are the name of a limit.
+const places = ""
 
 // counter returns the counter of a limit, on host at if hosts offer the limit; nil if there is
 // none.
-func (c *claims) counter(limit int, at *host) *counter {
-	switch own := limit - len(c.caps); {
-	case own < 0:
-		return &c.caps[limit]
-	case at == nil || at.stock == nil || own >= len(*at.stock):
-		return nil
-	default:
-		return &(*at.stock)[own]
+func (c *claims) counter(limit string, at *host) *counter {
+	if own := c.caps[limit]; own != nil || at == nil || at.stock == nil {
+		return own
 	}
+	return (*at.stock)[limit]
 }
 
 // usesHostUnits reports whether a claim includes units of hosts.
 func (c *claims) usesHostUnits(of *Claim) bool {
-	return slices.ContainsFunc(of.Units, func(u Units) bool { return u.Limit >= len(c.caps) })
+	return slices.ContainsFunc(of.Units, func(u Units) bool { return c.caps[u.Name] == nil })
 }
 
 // needsHost reports whether an item with this claim must find everything on one host.
@@ -85,13 +83,13 @@ func (c *Claim) equals(other *Claim) bool {
 }
 
 // has reports whether c claims units of a limit or, for the constant places, several places.
-func (c *Claim) has(limit int) bool {
-	return limit == places && c.wide() || slices.ContainsFunc(c.Units, func(u Units) bool { return u.Limit == limit })
+func (c *Claim) has(limit string) bool {
+	return limit == places && c.wide() || slices.ContainsFunc(c.Units, func(u Units) bool { return u.Name == limit })
 }
 
 // shares reports whether both claims include units of the same limit.
 func (c *Claim) shares(other *Claim) bool {
-	return other != nil && slices.ContainsFunc(c.Units, func(u Units) bool { return other.has(u.Limit) })
+	return other != nil && slices.ContainsFunc(c.Units, func(u Units) bool { return other.has(u.Name) })
 }
 
 // line returns the line of a claim, or nil.
@@ -106,12 +104,12 @@ func (c *claims) line(of *Claim) *line {
 
 // reserved reports whether units of a limit, or the places of a host, are reserved for an overdue
 // line before l. If l is nil, any overdue line counts.
-func (c *claims) reserved(limit int, at *host, l *line) bool {
+func (c *claims) reserved(limit string, at *host, l *line) bool {
 	for _, late := range c.overdue {
 		if late == l {
 			break
 		}
-		if late.claim.has(limit) && (late.reservedOn == at || limit >= 0 && limit < len(c.caps)) {
+		if late.claim.has(limit) && (late.reservedOn == at || c.caps[limit] != nil) {
 			return true
 		}
 	}
@@ -122,7 +120,7 @@ func (c *claims) reserved(limit int, at *host, l *line) bool {
 // hosts are looked up on host at.
 func (c *claims) enough(of *Claim, l *line, at *host) bool {
 	for _, u := range of.Units {
-		if n := c.counter(u.Limit, at); n == nil || n.taken+u.N > n.all || c.reserved(u.Limit, at, l) {
+		if n := c.counter(u.Name, at); n == nil || n.taken+u.N > n.all || c.reserved(u.Name, at, l) {
 			return false
 		}
 	}
@@ -132,7 +130,7 @@ func (c *claims) enough(of *Claim, l *line, at *host) bool {
 // hostHas reports whether a host has the claimed units, free or taken.
 func (c *claims) hostHas(of *Claim, at *host) bool {
 	for _, u := range of.Units {
-		if n := c.counter(u.Limit, at); n == nil || u.N > n.all {
+		if n := c.counter(u.Name, at); n == nil || u.N > n.all {
 			return false
 		}
 	}
@@ -143,7 +141,7 @@ func (c *claims) hostHas(of *Claim, at *host) bool {
 // on host at.
 func (c *claims) addTaken(of *Claim, by int, at *host) {
 	for _, u := range of.Units {
-		c.counter(u.Limit, at).taken += by * u.N
+		c.counter(u.Name, at).taken += by * u.N
 	}
 }
 
@@ -231,7 +229,7 @@ func (d *Dispatcher) reserve() {
 		holds := l.claim.wide() && slices.ContainsFunc(d.granted.items[d.granted.head:], func(e *entry) bool { return l.claim.shares(e.Claim) })
 		for _, h := range d.slots.hosts {
 			if !holds && h.all >= width && d.hostHas(l.claim, h) && !d.reserved(places, h, l) &&
-				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.reserved(u.Limit, h, l) }) {
+				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.reserved(u.Name, h, l) }) {
 				l.reservedOn = h
 				break
 			}

@@ -12,12 +12,12 @@ const ManualRank = 1 << 32
 // Limits restrict which items of a policy a Dispatcher starts. They count the items that slots
 // hold.
 type Limits struct {
-	PerKey        int   // items of one key at once; 0 for no limit
-	KeyRate       Rate  // of the starts of one key
-	Delay         Rate  // of all starts
-	Rate          Rate  // of all starts, too
-	Caps          []int // number of units of each limit by name
-	ReportsStarts bool  // Started reports the start of an item; otherwise an item starts when Next returns it
+	PerKey        int     // items of one key at once; 0 for no limit
+	KeyRate       Rate    // of the starts of one key
+	Delay         Rate    // of all starts
+	Rate          Rate    // of all starts, too
+	Caps          []Units // all units of the run's own limits by name
+	ReportsStarts bool    // Started reports the start of an item; otherwise an item starts when Next returns it
 
 	// Allow reports whether an item may start now and, if not, when it may; zero if that is
 	// unknown. AllowSlot reports whether a slot may take an item. Nil allows everything.

@@ -16,8 +16,8 @@ type limits struct {
 	keyRate  rateModel
 	claims   []*Claim
 	stocks   [hostsUsed]*Stock // of the hosts
-	has      map[*Stock][]int  // units of each limit of hosts
-	granted  []holding         // items that have not started, with ReportsStarts
+	has      map[*Stock][]Units
+	granted  []holding // items that have not started, with ReportsStarts
 	starts   []time.Time
 	startsOf map[uint64][]time.Time // of each key
 }
@@ -48,7 +48,7 @@ func someWindow(r *rand.Rand) rateModel {
 // someLimits returns limits, and claims on them. Claims of several places, or of units of hosts,
 // are only for policies in which every slot takes every item: shared.
 func someLimits(r *rand.Rand, shared bool) limits {
-	l := limits{limited: true, rate: someWindow(r), keyRate: someWindow(r), has: map[*Stock][]int{}, startsOf: map[uint64][]time.Time{}}
+	l := limits{limited: true, rate: someWindow(r), keyRate: someWindow(r), has: map[*Stock][]Units{}, startsOf: map[uint64][]time.Time{}}
 	l.Limits = Limits{
 		PerKey: r.IntN(4), Rate: l.rate.rate(), KeyRate: l.keyRate.rate(), Delay: Rate{Every: time.Duration(r.IntN(2)*r.IntN(10)) * time.Millisecond}, ReportsStarts: r.IntN(2) == 0,
 	}
@@ -60,7 +60,7 @@ func someLimits(r *rand.Rand, shared bool) limits {
 	l.claims = make([]*Claim, 3)
 	own := r.IntN(2) == 0
 	if own {
-		l.Caps = []int{1, 3, 5}
+		l.Caps = units(0, []int{1, 3, 5})
 		claim("1x0 2x1 1x1+3x2")
 	}
 	if shared && r.IntN(2) == 0 {
@@ -71,8 +71,9 @@ func someLimits(r *rand.Rand, shared bool) limits {
 	}
 	if shared && r.IntN(2) == 0 {
 		for host, all := range [...][]int{{1, 4}, {2}, {3, 1}} {
-			l.stocks[host] = NewStock(all)
-			l.has[l.stocks[host]] = all
+			has := units(len(l.Caps), all)
+			l.stocks[host] = NewStock(has)
+			l.has[l.stocks[host]] = has
 		}
 		if own {
 			claim("1x3 4x4 1x3+2x4 2p+1x3 1x5")
@@ -85,13 +86,13 @@ func someLimits(r *rand.Rand, shared bool) limits {
 
 // taken returns how many units of a limit the running items hold; of a limit of hosts, in one
 // stock.
-func (d *driver) taken(limit int, of *Stock) (n int) {
+func (d *driver) taken(limit string, of *Stock) (n int) {
 	for _, h := range d.running {
 		if h.Claim == nil || of != nil && h.stock != of {
 			continue
 		}
 		for _, u := range h.Claim.Units {
-			if u.Limit == limit {
+			if u.Name == limit {
 				n += u.N
 			}
 		}
@@ -103,14 +104,16 @@ func (d *driver) taken(limit int, of *Stock) (n int) {
 // left.
 func (d *driver) exceeds(stock *Stock, c *Claim, left bool) bool {
 	return c != nil && slices.ContainsFunc(c.Units, func(u Units) bool {
-		own, all := u.Limit-len(d.Caps), 0
-		if own >= 0 && own < len(d.has[stock]) {
-			all = d.has[stock][own]
+		all := 0
+		for _, has := range d.has[stock] {
+			if has.Name == u.Name {
+				all = has.N
+			}
 		}
 		if left {
-			all -= d.taken(u.Limit, stock)
+			all -= d.taken(u.Name, stock)
 		}
-		return own >= 0 && u.N > all
+		return d.d.caps[u.Name] == nil && u.N > all
 	})
 }
 
@@ -139,12 +142,11 @@ func (d *driver) checkStart(h *holding) {
 	if d.granted = append(d.granted, *h); !d.ReportsStarts {
 		d.reportStarted(0)
 	}
-	for i, n := range d.Caps {
-		holds(d.t, d.taken(i, nil) <= n, "%d units of limit %d", d.taken(i, nil), i)
+	for _, u := range d.Caps {
+		holds(d.t, d.taken(u.Name, nil) <= u.N, "too many of %v", u)
 	}
-	for i, n := range d.has[h.stock] {
-		limit := len(d.Caps) + i
-		holds(d.t, d.taken(limit, h.stock) <= n, "%d units of limit %d of a host", d.taken(limit, h.stock), i)
+	for _, u := range d.has[h.stock] {
+		holds(d.t, d.taken(u.Name, h.stock) <= u.N, "too many of %v of a host", u)
 	}
 	holds(d.t, !d.exceeds(h.stock, h.Claim, false), "the host does not have %+v", h.Claim)
 	beside := 0
@@ -202,7 +204,7 @@ func (d *driver) mustWait(it Item) bool {
 		return false
 	}
 	for _, u := range it.Claim.Units {
-		if u.Limit < len(d.Caps) && (d.d.caps[u.Limit].taken+u.N > d.Caps[u.Limit] || d.d.reserved(u.Limit, nil, nil)) {
+		if own := d.d.caps[u.Name]; own != nil && (own.taken+u.N > own.all || d.d.reserved(u.Name, nil, nil)) {
 			return true
 		}
 	}
@@ -210,7 +212,7 @@ func (d *driver) mustWait(it Item) bool {
 		return false
 	}
 	for _, h := range d.d.slots.hosts {
-		kept := d.d.reserved(places, h, nil) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved(u.Limit, h, nil) })
+		kept := d.d.reserved(places, h, nil) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved(u.Name, h, nil) })
 		if !kept && h.free >= max(1, min(it.Claim.Places, d.widest(it.Claim))) && !d.exceeds(h.stock, it.Claim, true) {
 			return false
 		}

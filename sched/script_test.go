@@ -59,7 +59,7 @@ func newScript(t *testing.T, name string, o options) *script {
 	require.NoError(t, err)
 	return &script{
 		t:          t,
-		Dispatcher: NewDispatcher(p, Limits{PerKey: o.number("perkey"), Caps: numbers(o["caps"]), Parked: func(uint64, bool) {}}),
+		Dispatcher: NewDispatcher(p, Limits{PerKey: o.number("perkey"), Caps: units(0, numbers(o["caps"])), Parked: func(uint64, bool) {}}),
 		claims:     map[string]*Claim{}, stocks: map[string]*Stock{}, names: map[uint64]string{}, ended: map[string]int{},
 	}
 }
@@ -174,7 +174,7 @@ func (s *script) join(ids []int, o options) {
 		}
 		if all := o["stock"]; all != "" {
 			if s.stocks[o["host"]] == nil {
-				s.stocks[o["host"]] = NewStock(numbers(all))
+				s.stocks[o["host"]] = NewStock(units(len(s.caps), numbers(all)))
 			}
 			at.Stock = s.stocks[o["host"]]
 		}
@@ -206,12 +206,20 @@ func (s *script) claim(text string) *Claim {
 	return s.claims[text]
 }
 
+// units returns all[0] units of a limit named by first, all[1] units of the limit named by the next number, and so on.
+func units(first int, all []int) (list []Units) {
+	for i, n := range all {
+		list = append(list, Units{strconv.Itoa(first + i), n})
+	}
+	return list
+}
+
 // parseClaim parses a claim: 3p+2x0 stands for 3 places, and 2 units of limit 0.
 func parseClaim(text string) *Claim {
 	c := &Claim{}
 	for part := range strings.SplitSeq(text, "+") {
 		var u Units
-		if n, _ := fmt.Sscanf(part, "%dx%d", &u.N, &u.Limit); n == 2 {
+		if n, _ := fmt.Sscanf(part, "%dx%s", &u.N, &u.Name); n == 2 {
 			c.Units = append(c.Units, u)
 		} else {
 			c.Places = u.N

@@ -1,14 +1,14 @@
 package sched
 
 // Stock counts the units that a host offers, for all its slots. It belongs to one Dispatcher.
-// NewStock makes one.
-type Stock []counter
+// NewStock makes one. A name in Limits.Caps has no effect.
+type Stock map[string]*counter
 
-// NewStock returns a Stock with all[i] units of limit i of hosts, and none of later limits.
-func NewStock(all []int) *Stock {
-	s := make(Stock, len(all))
-	for i, n := range all {
-		s[i].all = n
+// NewStock returns a Stock with the given units.
+func NewStock(all []Units) *Stock {
+	s := Stock{}
+	for _, u := range all {
+		s[u.Name] = &counter{all: u.N}
 	}
 	return &s
 }

@@ -7,25 +7,18 @@ import (
 
 // caps holds the limits by name.
 type caps struct {
-	list []task.Cap
-	held [][]bool // for each limit, the units that attempts hold
+	list      []task.Cap
+	units     map[string][]unit // of these limits
+	fromHosts bool              // other names are offered by hosts, where their units are given out
+}
 
-	fromHosts bool           // other names are offered by hosts, where their units are given out
-	names     map[string]int // index of each name: the names in list come first, and then the names of hosts
+// unit is a unit of a limit.
+type unit struct {
+	name string
+	held bool // by an attempt
 }
 
 func rateOf(r task.Rate) sched.Rate { return sched.NewRate(r.N, r.Period, r.Burst) }
-
-// index returns the index of a name. A new name gets an index after list, since only hosts can
-// offer it.
-func (c *caps) index(name string) int {
-	i, known := c.names[name]
-	if !known {
-		i = len(c.names)
-		c.names[name] = i
-	}
-	return i
-}
 
 // stock returns the units that a host offers. All slots with the same offers share them.
 func (c *Core) stock(o *task.Offers) *sched.Stock {
@@ -37,12 +30,9 @@ func (c *Core) stock(o *task.Offers) *sched.Stock {
 			return at.stock
 		}
 	}
-	all, caps := []int{}, &c.queue.caps
+	var all []sched.Units
 	for _, need := range *o {
-		if i := caps.index(need.Name) - len(caps.list); i >= 0 { // otherwise the run's own limit counts
-			all = append(all, make([]int, max(0, i+1-len(all)))...)
-			all[i] = need.N
-		}
+		all = append(all, sched.Units(need))
 	}
 	return sched.NewStock(all)
 }
@@ -50,7 +40,7 @@ func (c *Core) stock(o *task.Offers) *sched.Stock {
 // hostNeeds returns the needs that hosts supply.
 func (c *caps) hostNeeds(needs []task.Need) (list []task.Need) {
 	for _, n := range needs {
-		if c.index(n.Name) >= len(c.list) {
+		if c.units[n.Name] == nil {
 			list = append(list, n)
 		}
 	}
@@ -68,7 +58,7 @@ func (c *caps) claim(t *task.Task) (*sched.Claim, error) {
 	}
 	claim := &sched.Claim{Places: max(t.Asked.Weight, 1)}
 	for _, n := range t.Asked.Needs {
-		claim.Units = append(claim.Units, sched.Units{Limit: c.index(n.Name), N: n.N})
+		claim.Units = append(claim.Units, sched.Units(n))
 	}
 	return claim, nil
 }
@@ -79,27 +69,25 @@ func (c *caps) takeUnits(e *entry) {
 		return
 	}
 	for _, u := range e.item.Claim.Units {
-		if u.Limit >= len(c.list) {
-			continue
-		}
-		limit := &c.list[u.Limit]
-		units := make([]string, 0, u.N)
-		for i := 0; len(units) < u.N; i++ {
-			if held := &c.held[u.Limit][i]; !*held {
-				*held, units = true, append(units, limit.Units[i])
+		var held []string
+		for i, all := 0, c.units[u.Name]; all != nil && len(held) < u.N; i++ {
+			if !all[i].held {
+				all[i].held, held = true, append(held, all[i].name)
 			}
 		}
-		e.units = append(e.units, task.Units{Name: limit.Name, Held: units})
+		if held != nil {
+			e.units = append(e.units, task.Units{Name: u.Name, Held: held})
+		}
 	}
 }
 
 // returnUnits gives back the units of an attempt.
 func (c *caps) returnUnits(e *entry) {
 	for _, u := range e.units {
-		limit := c.index(u.Name)
+		all := c.units[u.Name]
 		for i, left := 0, u.Held; len(left) > 0; i++ { // both are in the same order
-			if c.list[limit].Units[i] == left[0] {
-				c.held[limit][i], left = false, left[1:]
+			if all[i].name == left[0] {
+				all[i].held, left = false, left[1:]
 			}
 		}
 	}

@@ -99,16 +99,18 @@ func New(cfg Config, exec Executor, now time.Time) *Core {
 	q, p, o := &c.queue, &c.pool, &c.output
 	*q = queue{
 		entries: c.entries, due: sched.NewDelay(), makers: makers{}, failed: failedTasks{tasks: map[uint64]failedTask{}},
-		caps:       caps{list: cfg.Queue.Caps, fromHosts: cfg.Pool.Remote, names: map[string]int{}},
+		caps:       caps{list: cfg.Queue.Caps, units: map[string][]unit{}, fromHosts: cfg.Pool.Remote},
 		lowestRank: -sched.ManualRank, highestRank: sched.ManualRank,
 	}
 	limits := sched.Limits{
 		PerKey: cfg.Queue.PerKey, KeyRate: rateOf(cfg.Queue.KeyRate), Rate: rateOf(cfg.Queue.Rate),
 		Delay: sched.Rate{Every: cfg.Pool.Delay}.From(c.run.Add(cfg.Pool.Jitter)), ReportsStarts: exec.ReportsStarts, Parked: q.park,
 	}
-	for i, limit := range cfg.Queue.Caps {
-		n := len(limit.Units)
-		q.caps.names[limit.Name], q.caps.held, limits.Caps = i, append(q.caps.held, make([]bool, n)), append(limits.Caps, n)
+	for _, limit := range cfg.Queue.Caps {
+		for _, name := range limit.Units {
+			q.caps.units[limit.Name] = append(q.caps.units[limit.Name], unit{name: name})
+		}
+		limits.Caps = append(limits.Caps, sched.Units{Name: limit.Name, N: len(limit.Units)})
 	}
 	o.clock = &c.clock
 	*p = pool{output: o, aheadMax: cfg.Pool.Ahead, noTimers: cfg.Pool.Remote || exec.Streams, machine: machine{cfg: cfg.Pool.Machine}}
