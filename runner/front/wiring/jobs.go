@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
-	"crew/runner/exec/kernel"
 	"crew/runner/exec/machine"
 	"crew/runner/exec/proc"
 	"crew/sched"
@@ -52,13 +50,13 @@ func parseJobs(s string, processors func() int) (n int, ok bool) {
 }
 
 // readJobs returns the number of workers that s stands for. If s has no form of parseJobs, it is the name
-// of a file that holds one; file is then that name, and 0 in the file means a pause. processes limits the
-// number of processes and threads. The error does not repeat s.
-func readJobs(s string, processes int64) (n int, file string, err error) {
+// of a file that holds one; file is then that name, and 0 in the file means a pause. Otherwise 0 means most.
+// The error does not repeat s.
+func readJobs(s string, most int) (n int, file string, err error) {
 	here := machine.New("").Processors
 	if n, ok := parseJobs(s, here); ok {
 		if n == 0 {
-			n = maxTasks(kernel.Limit(syscall.RLIMIT_NOFILE), processes)
+			n = most
 		}
 		return n, "", nil
 	}
@@ -100,7 +98,7 @@ func watchJobs(file string, now int, do func(task.Command), notice func(string))
 	return watchFiles([]string{file}, jobsInterval, func(gone error) {
 		n, err := now, errors.Unwrap(gone) // without the path
 		if gone == nil {
-			n, _, err = readJobs(file, math.MaxInt64)
+			n, _, err = readJobs(file, maxJobs)
 		}
 		switch {
 		case err != nil:

@@ -41,14 +41,22 @@ func checkLimits(o *cli.Options, p plan) error {
 		return fmt.Errorf("the run needs %d open files, and the limit is %d: raise the limit with ulimit -n",
 			int64(most)-left+need, most)
 	}
-	if n := int64(p.jobs); o.Coproc.Words != "" && !o.Far() && (left-need)/workerFiles < n-1 {
+	if n, can := int64(p.jobs), mostWorkers(o); can < n {
 		return fmt.Errorf("%d persistent workers need %d open files, and the limit is %d: raise the limit with ulimit -n, or write -j%d",
-			n, int64(most)-left+need+workerFiles*(n-1), most, 1+(left-need)/workerFiles)
+			n, int64(most)-left+need+workerFiles*(n-1), most, can)
 	}
 	if p.processes < proc.LeastProcesses {
 		return fmt.Errorf("no run is possible with %d processes and threads: raise the limit with ulimit -u, or that of the container (pids.max)", max(0, p.processes))
 	}
 	return nil
+}
+
+// mostWorkers returns how many workers the run has enough descriptors for. Only persistent ones keep theirs.
+func mostWorkers(o *cli.Options) int64 {
+	if o.Coproc.Words == "" || o.Far() {
+		return math.MaxInt64
+	}
+	return max(1, 1+(proc.FilesLeft()-filesNeeded(o))/workerFiles)
 }
 
 // filesNeeded returns the number of descriptors that suffice for the run with one task at a time.

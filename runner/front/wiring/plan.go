@@ -58,6 +58,7 @@ const attachJobs = 4
 func newPlan(o *cli.Options, getenv func(string) string, person bool) (p plan, err error) {
 	here := machine.New("")
 	p.processes = here.Processes()
+	can := int(min(int64(maxTasks(kernel.Limit(syscall.RLIMIT_NOFILE), p.processes)), mostWorkers(o)))
 	switch written := o.Pool.Jobs; written {
 	case "":
 	case "auto":
@@ -65,11 +66,10 @@ func newPlan(o *cli.Options, getenv func(string) string, person bool) (p plan, e
 		if most < o.Pool.Least {
 			return p, o.Bad("max-jobs", fmt.Errorf("it is less than --min-jobs %d", o.Pool.Least))
 		}
-		most = min(most, maxTasks(kernel.Limit(syscall.RLIMIT_NOFILE), p.processes))
-		p.auto = sched.NewAuto(here.Processors(), max(1, o.Pool.Least), most)
+		p.auto = sched.NewAuto(here.Processors(), max(1, o.Pool.Least), min(most, can))
 		p.jobs = p.auto.Workers()
 	default:
-		if p.jobs, p.file, err = readJobs(written, p.processes); err != nil {
+		if p.jobs, p.file, err = readJobs(written, can); err != nil {
 			return p, o.Bad("jobs", err)
 		}
 	}
