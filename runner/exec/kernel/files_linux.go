@@ -73,21 +73,3 @@ func newShared(name string, size int64) (fd int, err error) {
 	}
 	return fd, err
 }
-
-// Socket creates a unix(7) socket of the given type, with close-on-exec set. A SOCK_STREAM socket does
-// not block.
-func Socket(kind int) (fd int, err error) {
-	if kind == unix.SOCK_STREAM {
-		kind |= unix.SOCK_NONBLOCK
-	}
-	return unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
-}
-
-// Accept accepts a connection on a non-blocking listening socket. The connection does not block either.
-func Accept(listener int) (*os.File, error) {
-	fd, _, err := unix.Accept4(listener, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), "client"), nil
-}

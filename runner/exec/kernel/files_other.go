@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -101,32 +100,4 @@ func newShared(_ string, size int64) (fd int, err error) {
 		}
 	}
 	return -1, err
-}
-
-// Socket creates a unix(7) socket of the given type, with close-on-exec set. A SOCK_STREAM socket does
-// not block.
-func Socket(kind int) (fd int, err error) {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	if fd, err = syscall.Socket(syscall.AF_UNIX, kind, 0); err == nil {
-		syscall.CloseOnExec(fd)
-		_ = syscall.SetNonblock(fd, kind == syscall.SOCK_STREAM)
-	}
-	return fd, err
-}
-
-// Accept accepts a connection on a non-blocking listening socket. The connection does not block either.
-func Accept(listener int) (*os.File, error) {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	fd, _, err := syscall.Accept(listener)
-	for err == syscall.ECONNABORTED {
-		fd, _, err = syscall.Accept(listener)
-	}
-	if err != nil {
-		return nil, err
-	}
-	syscall.CloseOnExec(fd)
-	_ = syscall.SetNonblock(fd, true)
-	return os.NewFile(uintptr(fd), "client"), nil
 }

@@ -64,6 +64,14 @@ func IgnoreEINTR(call func() error) error {
 	}
 }
 
+// Errno returns the error of the system call that failed, or err if none did.
+func Errno(err error) error {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno
+	}
+	return err
+}
+
 // Limit returns the soft limit of a resource. It returns math.MaxUint64 if there is no limit.
 func Limit(resource int) uint64 {
 	var r syscall.Rlimit

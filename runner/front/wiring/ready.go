@@ -1,9 +1,8 @@
 package wiring
 
 import (
+	"net"
 	"os"
-
-	"golang.org/x/sys/unix"
 
 	"crew/runner/exec/kernel"
 )
@@ -26,10 +25,10 @@ func notifyReady(socket string) error {
 	if socket == "" {
 		return nil
 	}
-	fd, err := kernel.Socket(unix.SOCK_DGRAM)
-	if err != nil {
-		return err
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket})
+	if err == nil {
+		defer c.Close()
+		_, err = c.Write([]byte("READY=1"))
 	}
-	defer unix.Close(fd)
-	return unix.Sendto(fd, []byte("READY=1"), unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: socket})
+	return kernel.Errno(err)
 }

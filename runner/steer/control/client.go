@@ -73,7 +73,7 @@ func askHello(path string) *Hello {
 // FindRelayed returns the run that a program connects to. words are the path and the arguments of the
 // program. It is started once for each client, which is at its standard input and output.
 func FindRelayed(words []string) (h Hello, err error) {
-	h.dial = func() (*os.File, error) {
+	h.dial = func() (socket, error) {
 		ours, theirs, err := pair()
 		if err != nil {
 			return nil, err
@@ -176,7 +176,7 @@ func (pid silentError) Error() string {
 func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) error) (last *Reply, err error) {
 	dial := h.dial
 	if dial == nil {
-		dial = func() (*os.File, error) { return connect(h.path, helloTimeout) }
+		dial = func() (socket, error) { return connect(h.path, helloTimeout) }
 	}
 	conn, err := dial()
 	if err != nil {

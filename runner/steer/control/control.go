@@ -7,12 +7,10 @@
 // client: sinks put events into bounded buffers, and a client that follows output reads it from where the
 // run keeps it.
 //
-// The wire format is in wire.go, and the places of sockets in dir.go. Package net is not used, because it
-// would slow down the start of crew.
+// The wire format is in wire.go, and the places of sockets in dir.go.
 package control
 
 import (
-	"os"
 	"syscall"
 	"time"
 
@@ -89,8 +87,8 @@ type Hello struct {
 
 	Progress
 
-	path string                   // of the socket
-	dial func() (*os.File, error) // connects to a run without a socket here; otherwise nil
+	path string                 // of the socket
+	dial func() (socket, error) // connects to a run without a socket here; otherwise nil
 }
 
 // Silent is the state of a run that does not answer, for example because it is stopped.

@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,7 +72,7 @@ func errUntrusted() error {
 
 // listen makes the socket of this process in the first directory that works, and removes the sockets that
 // dead runs have left there.
-func listen(name string) (f *os.File, path string, err error) {
+func listen(name string) (l *net.UnixListener, path string, err error) {
 	file := strconv.Itoa(os.Getpid())
 	if name != "" {
 		file += "-" + name
@@ -84,8 +85,8 @@ func listen(name string) (f *os.File, path string, err error) {
 		}
 		removeDead(dir)
 		path := filepath.Join(dir, file+suffix)
-		if f, err = listenAt(path); err == nil {
-			return f, path, nil
+		if l, err = listenAt(path); err == nil {
+			return l, path, nil
 		}
 	}
 	return nil, "", err
@@ -118,8 +119,8 @@ func removeDead(dir string) {
 		if syscall.Kill(pid, 0) == nil && pid != os.Getpid() {
 			continue
 		}
-		if f, err := connect(path, 0); err == nil {
-			_ = f.Close()
+		if c, err := connect(path, 0); err == nil {
+			_ = c.Close()
 		}
 	}
 }

@@ -198,11 +198,11 @@ func TestFindErrors(t *testing.T) {
 // busy to answer is asked again.
 func TestSilentRuns(t *testing.T) {
 	r := newRun(t, nil)
-	at := func(name string) (f *os.File, path string) {
+	at := func(name string) (l *net.UnixListener, path string) {
 		path = filepath.Join(filepath.Dir(r.s.path), name+suffix)
-		f, err := listenAt(path)
+		l, err := listenAt(path)
 		require.NoError(t, err)
-		return f, path
+		return l, path
 	}
 	silent, path := at("1")
 	defer silent.Close()
@@ -215,7 +215,7 @@ func TestSilentRuns(t *testing.T) {
 	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: full}))
 	go func() {
 		for asked := 0; ; asked++ {
-			c, err := accept(busy)
+			c, err := busy.Accept()
 			if err != nil {
 				return
 			}

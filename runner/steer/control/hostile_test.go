@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,7 +19,7 @@ import (
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // connect returns a connection to the run.
-func (r *run) connect() *os.File {
+func (r *run) connect() *net.UnixConn {
 	f, err := connect(r.s.path, time.Minute)
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() { f.Close() })
@@ -130,7 +130,7 @@ func TestFeedThatHangs(t *testing.T) {
 
 func TestManyConnections(t *testing.T) {
 	r := newRun(t, nil)
-	var files []*os.File
+	var files []*net.UnixConn
 	for range maxConns {
 		f := r.connect()
 		files = append(files, f)

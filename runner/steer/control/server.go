@@ -3,13 +3,13 @@ package control
 import (
 	"cmp"
 	"errors"
+	"net"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
 	"crew/runner/decide/task"
-	"crew/runner/exec/kernel"
 )
 
 const (
@@ -18,6 +18,7 @@ const (
 	// partingGap, for at most partingGaps of them.
 	partingGap  = 250 * time.Millisecond
 	partingGaps = 12
+	acceptLast  = 50 * time.Millisecond // to accept the last clients, where shutdown(2) does not end that
 )
 
 // Server answers the clients of a run.
@@ -37,7 +38,7 @@ type Server struct {
 	latest  *task.Snapshot // guarded by turn
 
 	mu     sync.Mutex
-	socket *os.File // nil if there is none
+	socket *net.UnixListener // nil if there is none
 	path   string
 	err    error // why there is no socket
 	conns  map[*conn]struct{}
@@ -78,30 +79,34 @@ func (s *Server) openSocket() {
 	if s.isOver() {
 		return
 	}
-	f, path, err := listen(s.cfg.About.Name)
-	if s.err = err; err != nil {
-		return
+	if s.socket, s.path, s.err = listen(s.cfg.About.Name); s.err == nil {
+		s.wg.Go(func() { s.accept(s.socket) })
 	}
-	s.socket, s.path = f, path
-	s.wg.Go(func() { s.accept(f) })
 }
 
-// accept serves each client in a goroutine, until the socket is closed.
-func (s *Server) accept(socket *os.File) {
-	for {
-		f, err := accept(socket)
-		if err != nil { // for example, no file descriptor is left
+// accept serves each client in a goroutine. Once the run is over, it tells so the clients that have connected, so
+// that they know that their requests were not carried out, and closes the socket.
+func (s *Server) accept(l *net.UnixListener) {
+	defer l.Close()
+	for last := false; ; {
+		c, err := l.AcceptUnix()
+		if err != nil {
 			select {
-			case <-time.After(100 * time.Millisecond):
+			case <-time.After(100 * time.Millisecond): // for example, no file descriptor is left
 				continue
 			case <-s.closing:
+			}
+			if last {
 				return
 			}
+			last = true
+			_ = l.SetDeadline(time.Now().Add(acceptLast))
+			continue
 		}
-		if err := checkPeer(f); err != nil {
-			(&conn{s: s, link: link{f}}).refuse(err)
+		if err := checkPeer(c); err != nil {
+			(&conn{s: s, link: link{c}}).refuse(err)
 		} else {
-			s.ServeClient(link{f})
+			s.ServeClient(link{c})
 		}
 	}
 }
@@ -145,8 +150,8 @@ func (s *Server) Close() {
 	}
 	if s.socket != nil {
 		_ = os.Remove(s.path)
-		s.refuseBacklog()
-		_ = s.socket.Close()
+		_ = withFD(s.socket, func(fd int) error { return syscall.Shutdown(fd, syscall.SHUT_RD) }) // no more clients can connect
+		_ = s.socket.SetDeadline(time.Unix(1, 0))
 	}
 	for c := range s.conns {
 		_ = c.link.SetReadDeadline(time.Unix(1, 0))
@@ -154,21 +159,6 @@ func (s *Server) Close() {
 	}
 	s.mu.Unlock()
 	s.waitConns()
-}
-
-// refuseBacklog tells the clients that were not accepted yet that the run is over, so that they know that
-// their requests were not carried out. No more clients can connect.
-func (s *Server) refuseBacklog() {
-	_ = withFD(s.socket, func(fd int) error {
-		_ = syscall.Shutdown(fd, syscall.SHUT_RD)
-		for {
-			f, err := kernel.Accept(fd)
-			if err != nil {
-				return err
-			}
-			(&conn{s: s, link: link{f}}).refuse(errOver)
-		}
-	})
 }
 
 // waitConns waits for the connections to end, and then closes the remaining ones.

@@ -2,6 +2,8 @@ package control
 
 import (
 	"errors"
+	"io"
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -11,54 +13,59 @@ import (
 	"crew/runner/exec/kernel"
 )
 
+// socket is one end of a connection: a *net.UnixConn, or an *os.File of pair.
+type socket interface {
+	io.ReadWriteCloser
+	syscall.Conn
+	SetDeadline(time.Time) error
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+}
+
 // listenAt makes a socket that listens at path. It fails if the file exists. Between bind and listen, clients
 // find the socket taken.
-func listenAt(path string) (*os.File, error) {
-	fd, err := kernel.Socket(syscall.SOCK_STREAM)
+func listenAt(path string) (l *net.UnixListener, err error) {
+	err = withAddr(path, func(at *net.UnixAddr) (err error) {
+		l, err = net.ListenUnix("unix", at)
+		return err
+	})
 	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
+		return nil, &os.PathError{Op: "listen", Path: path, Err: kernel.Errno(err)}
 	}
-	err = withAddr(path, func(sa *syscall.SockaddrUnix) error { return syscall.Bind(fd, sa) })
-	if err == nil {
-		err = syscall.Listen(fd, syscall.SOMAXCONN)
-	}
-	if err != nil {
-		_ = syscall.Close(fd)
-		return nil, &os.PathError{Op: "listen", Path: path, Err: err}
-	}
-	return os.NewFile(uintptr(fd), path), nil
+	l.SetUnlinkOnClose(false) // Server.Close does it earlier
+	return l, nil
 }
 
 // withAddr calls do with the address of path, or with a shorter path to the same file if path is too long.
-func withAddr(path string, do func(*syscall.SockaddrUnix) error) error {
+func withAddr(path string, do func(*net.UnixAddr) error) error {
 	var room syscall.RawSockaddrUnix
 	if len(path) < len(room.Path) {
-		return do(&syscall.SockaddrUnix{Name: path})
+		return do(&net.UnixAddr{Name: path})
 	}
 	short, done, err := kernel.ShortPath(path)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return do(&syscall.SockaddrUnix{Name: short})
+	return do(&net.UnixAddr{Name: short})
 }
 
 // connect connects to the socket at path, and removes the socket if its process is dead. If the backlog is
 // full, it tries again until patience has passed, and then fails with EAGAIN.
-func connect(path string, patience time.Duration) (f *os.File, err error) {
-	err = withAddr(path, func(sa *syscall.SockaddrUnix) (err error) {
+func connect(path string, patience time.Duration) (c *net.UnixConn, err error) {
+	err = withAddr(path, func(at *net.UnixAddr) (err error) {
 		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-			f, err = dial(syscall.SOCK_STREAM, sa)
-			if err == syscall.ECONNREFUSED && isTaken(sa) {
+			c, err = net.DialUnix("unix", nil, at)
+			if err = kernel.Errno(err); err == syscall.ECONNREFUSED && isTaken(at) {
 				err = syscall.EAGAIN
 			}
-			if err != syscall.EINTR && err != syscall.EAGAIN || time.Now().After(end) {
+			if err != syscall.EAGAIN || time.Now().After(end) {
 				return err
 			}
 		}
 	})
 	if err == nil {
-		return f, nil
+		return c, nil
 	}
 	if err == syscall.ECONNREFUSED {
 		_ = os.Remove(path)
@@ -66,43 +73,17 @@ func connect(path string, patience time.Duration) (f *os.File, err error) {
 	return nil, &os.PathError{Op: "connect to", Path: path, Err: err}
 }
 
-// dial returns a socket of type kind that is connected to an address.
-func dial(kind int, sa *syscall.SockaddrUnix) (*os.File, error) {
-	fd, err := kernel.Socket(kind)
-	if err != nil {
-		return nil, err
-	}
-	if err = syscall.Connect(fd, sa); err != nil {
-		_ = syscall.Close(fd)
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), sa.Name), nil
-}
-
 // isTaken reports whether a process has the socket at an address that refuses connections. A kernel may refuse
 // them because the backlog is full or the process does not listen yet. A socket of another type tells the
 // cases apart: it gets EPROTOTYPE from a live socket, and is refused by a dead one.
-func isTaken(sa *syscall.SockaddrUnix) bool {
-	f, err := dial(syscall.SOCK_DGRAM, sa)
-	_ = f.Close() // usually nil
-	return err == syscall.EPROTOTYPE
+func isTaken(at *net.UnixAddr) bool {
+	_, err := net.DialUnix("unixgram", nil, at)
+	return errors.Is(err, syscall.EPROTOTYPE)
 }
 
-// accept waits for a client.
-func accept(f *os.File) (c *os.File, err error) {
-	raw, failed := f.SyscallConn()
-	if failed == nil {
-		failed = raw.Read(func(fd uintptr) bool {
-			c, err = kernel.Accept(int(fd))
-			return err != syscall.EAGAIN
-		})
-	}
-	return c, errors.Join(failed, err)
-}
-
-// withFD calls do with the file descriptor of f.
-func withFD(f *os.File, do func(fd int) error) error {
-	raw, err := f.SyscallConn()
+// withFD calls do with the file descriptor of c.
+func withFD(c syscall.Conn, do func(fd int) error) error {
+	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
 	}
@@ -112,14 +93,14 @@ func withFD(f *os.File, do func(fd int) error) error {
 }
 
 // link is a Link over a socket.
-type link struct{ *os.File }
+type link struct{ socket }
 
 // Gone reports whether the other end of a connection is completely closed. A client that has sent its
 // request may close its sending half and still read. macOS reports that as POLLHUP as well, so Gone polls for
 // writing.
 func (l link) Gone() bool {
 	set := []unix.PollFd{{Events: unix.POLLOUT}}
-	err := withFD(l.File, func(fd int) error {
+	err := withFD(l, func(fd int) error {
 		set[0].Fd = int32(fd)
 		_, _ = unix.Poll(set, 0) // if a signal interrupts it, Gone returns false
 		return nil
@@ -128,8 +109,8 @@ func (l link) Gone() bool {
 }
 
 // checkPeer returns an error if the user at the other end of a connection may not control this run.
-func checkPeer(f *os.File) error {
-	return withFD(f, func(fd int) error {
+func checkPeer(c syscall.Conn) error {
+	return withFD(c, func(fd int) error {
 		uid, err := kernel.PeerUser(fd)
 		if err == nil && !allowed(uid, uint32(os.Geteuid())) {
 			err = errors.New("this run belongs to another user")

@@ -2,6 +2,7 @@ package control
 
 import (
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -28,7 +29,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	defer s.Close()
 	path := filepath.Join(base, "crew", strconv.Itoa(os.Getpid())+suffix)
 
-	as := func(uid uintptr) (f *os.File, err error) {
+	as := func(uid uintptr) (c *net.UnixConn, err error) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -38,10 +39,10 @@ func TestAnotherUserIsRefused(t *testing.T) {
 				err = e
 				return
 			}
-			f, err = connect(path, time.Second)
+			c, err = connect(path, time.Second)
 		}()
 		<-done
-		return f, err
+		return c, err
 	}
 	_, err = as(65534)
 	require.ErrorIs(t, err, unix.EACCES, "the directory is closed to others")
