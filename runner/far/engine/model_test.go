@@ -30,7 +30,6 @@ const (
 	modelKeys  = 7
 	modelSlots = 2
 	modelAhead = 3
-	modelTTL   = 8 * time.Second
 )
 
 // model is a run on real workers, with simulated processes of tasks and a simulated network, which
@@ -40,6 +39,7 @@ type model struct {
 	*testing.T
 	*broker
 	rand    *rand.Rand
+	ttl     time.Duration
 	keyed   bool // otherwise tasks are sent ahead
 	run     *testRun
 	ending  chan core.Ending
@@ -56,6 +56,7 @@ type model struct {
 	reported map[int]task.Outcome
 	given    map[int]bool // tasks whose cancellation was requested
 	crashed  bool         // the reports of the run are lost
+	faults   int          // so far
 	mayRun   int          // attempts that the faults so far may have lost
 }
 
@@ -88,7 +89,7 @@ func (m *model) worker() *modelWorker {
 	w := &modelWorker{model: m, line: m.broker.line(time.Duration(m.rand.IntN(30)) * time.Millisecond), over: make(chan struct{}), kills: map[uint64]context.CancelFunc{}}
 	made := make(chan struct{})
 	w.crew = newWorker(wiring.Work{
-		Engine: cli.Engine{Queue: "q", TTL: modelTTL}, Name: fmt.Sprint("w", len(m.workers)), Notice: m.note, Ready: func() {},
+		Engine: cli.Engine{Queue: "q", TTL: m.ttl}, Name: fmt.Sprint("w", len(m.workers)), Notice: m.note, Ready: func() {},
 		Template: testCommand, Make: func(t *task.Task, _, _ []string) error { t.Argv = []string{"true", t.Records[0][0]}; return nil },
 		Do: func(c task.Command) task.Reply { <-made; return w.run.Do(c) },
 	})
@@ -242,6 +243,9 @@ func (m *model) report(r *task.Result) {
 		if r.Stdout != nil {
 			_, _ = r.Stdout.WriteTo(&text)
 		}
+		if len(r.Before) > m.faults {
+			m.Errorf("task %d was lost %d times in %d faults", n, len(r.Before), m.faults)
+		}
 		if text.String() != textOf(n) || m.whole[n] == 0 {
 			m.Errorf("task %d has written %d bytes: %.40q", n, text.Len(), text.String())
 		}
@@ -311,9 +315,12 @@ func (m *model) fault() {
 		m.workers = slices.Delete(m.workers, i, i+1)
 		m.worker()
 	}
-	what := []string{"kill worker", "drain worker", "cut worker", "hold worker", "cut run", "hold run", "kill run", "cut all", "cancel", "pause"}[m.rand.IntN(10)]
+	what := []string{"kill worker", "drain worker", "cut worker", "hold worker", "cut run", "hold run", "kill run", "cut all", "hold all", "cancel", "pause"}[m.rand.IntN(11)]
 	m.note(fmt.Sprint(what, " ", i, " ", pause))
-	if what != "drain worker" && what != "cancel" && what != "pause" {
+	m.mu.Lock()
+	m.faults++
+	m.mu.Unlock()
+	if !slices.Contains([]string{"drain worker", "cancel", "pause"}, what) && (what != "hold run" || pause > 2*m.ttl) {
 		m.mayRun += atOnce
 	}
 	switch what {
@@ -347,6 +354,19 @@ func (m *model) fault() {
 		m.line.cut(pause)
 		for _, w := range m.workers {
 			w.line.cut(pause)
+		}
+	case "hold all":
+		m.mayRun += atOnce * (len(m.workers) - 1)
+		lines := []*line{m.line}
+		for _, w := range m.workers {
+			lines = append(lines, w.line)
+		}
+		for _, l := range lines {
+			l.hold(true)
+		}
+		time.Sleep(pause)
+		for _, l := range lines {
+			l.hold(false)
 		}
 	case "cancel":
 		n := 1 + m.rand.IntN(modelTasks)
@@ -398,7 +418,7 @@ func TestModel(t *testing.T) {
 	for i := range crewtest.Rounds(12) {
 		inTime(t, func(t *testing.T, b *broker) {
 			m := &model{
-				T: t, broker: b, rand: crewtest.Rand(t, i), echoes: crewtest.Rand(t, 1000+i), keyed: i%2 == 0,
+				T: t, broker: b, rand: crewtest.Rand(t, i), echoes: crewtest.Rand(t, 1000+i), keyed: i%2 == 0, ttl: time.Duration(2+i%4*2) * time.Second,
 				running: map[string]int{}, begun: map[int]int{}, whole: map[int]int{}, latest: map[string]int{}, reported: map[int]task.Outcome{}, given: map[int]bool{},
 			}
 			if b.policy = "keyed"; !m.keyed {

@@ -151,7 +151,7 @@ func TestWorkerIsThereAfterAll(t *testing.T) {
 
 // realWorker returns a real worker, and the session of a submitter.
 func (b *broker) realWorker() (*modelWorker, *session) {
-	m := &model{T: b.t, broker: b, rand: crewtest.Rand(b.t, 0), running: map[string]int{}, begun: map[int]int{}, whole: map[int]int{}, latest: map[string]int{}}
+	m := &model{T: b.t, broker: b, rand: crewtest.Rand(b.t, 0), ttl: 8 * time.Second, running: map[string]int{}, begun: map[int]int{}, whole: map[int]int{}, latest: map[string]int{}}
 	return m.worker(), b.connect(nil)
 }
 

@@ -28,10 +28,11 @@ func (x *submitter) sleep(d time.Duration) bool { return sleep(x.ctx, d) }
 
 // tick checks the workers and the connection.
 func (x *submitter) tick() {
-	now := time.Now()
-	x.checkWorkers(now, x.s.nc.IsConnected())
+	if x.checkWorkers(x.s.nc.IsConnected(), false) { // or the hub is
+		x.checkWorkers(x.s.nc.FlushTimeout(answerWait) == nil && x.sleep(tickEvery), true) // earlier announcements are handled by then
+	}
 	if x.hosts != nil {
-		if err := x.hosts.CheckReachable(now, x.roster.lastDeaf); err != nil {
+		if err := x.hosts.CheckReachable(time.Now(), x.roster.lastDeaf); err != nil {
 			x.sub.Do(task.Command{Op: task.Fail, Err: err})
 		}
 	}

@@ -210,13 +210,14 @@ func (x *submitter) loseLocked(w *remoteWorker, why string) {
 	x.attempts.dropMessages(w)
 }
 
-// checkWorkers removes silent workers, and tells workers on leaving hosts to drain. connected says
-// whether this process can receive announcements now.
-func (x *submitter) checkWorkers(now time.Time, connected bool) {
+// checkWorkers tells workers on leaving hosts to drain. It reports whether workers are silent, and with
+// remove, removes those. connected says whether this process can receive announcements now.
+func (x *submitter) checkWorkers(connected, remove bool) (silent bool) {
+	now := time.Now()
 	r := &x.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !connected || now.Sub(r.lastCheck) > time.Second {
+	if !connected || !remove && now.Sub(r.lastCheck) > time.Second {
 		r.lastDeaf = now // or this process was suspended
 	}
 	r.lastCheck = now
@@ -224,6 +225,9 @@ func (x *submitter) checkWorkers(now time.Time, connected bool) {
 	for _, w := range r.workers {
 		switch {
 		case now.Sub(w.heardAt) > w.ttl && now.Sub(r.lastDeaf) > w.ttl:
+			if silent = true; !remove {
+				break
+			}
 			x.loseLocked(w, fmt.Sprintf("nothing came from it for %v", w.ttl))
 		case x.leaving(w) && w.presence.State != draining && now.Sub(w.drainSent) >= drainAfter: // it has to drain
 			w.drainSent = now
@@ -233,6 +237,7 @@ func (x *submitter) checkWorkers(now time.Time, connected bool) {
 		slots += len(w.slots)
 	}
 	x.reportNoSlotsLocked(now, slots)
+	return silent
 }
 
 // drainAfter is how long an order to drain waits for its effect before it is repeated.

@@ -97,6 +97,9 @@ func (w *worker) renew() error {
 	if l != nil {
 		return w.confirm(l, patience)
 	}
+	if err := w.s.nc.FlushTimeout(answerWait); err != nil { // otherwise the announcement might wait there until it is too old
+		return err
+	}
 	l = &lease{id: w.s.newID(w.host), since: time.Now()}
 	if w.hostLock != nil {
 		w.hostLock.setOwner(l.id)
