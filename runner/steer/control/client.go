@@ -97,14 +97,15 @@ func FindRelayed(words []string) (h Hello, err error) {
 // Find returns the run with a process ID or a name. "" stands for the only run.
 func Find(run string) (Hello, error) { return find(run, false) }
 
-// FindFeed is Find for adding tasks: "" stands for the only run that takes any.
+// FindFeed is Find for adding tasks: "" stands for the only run that takes any, and of several runs of one name
+// only those that take any count.
 func FindFeed(run string) (Hello, error) { return find(run, true) }
 
 func find(run string, feeds bool) (Hello, error) {
 	found := listNamed(run)
-	if run == "" && feeds { // a run that does not answer may be a crew serve
+	if feeds { // a run that does not answer may be a crew serve
 		some := slices.ContainsFunc(found, func(h Hello) bool { return h.Feeds })
-		found = slices.DeleteFunc(found, func(h Hello) bool { return !h.Feeds && (some || h.State != Silent) })
+		found = slices.DeleteFunc(found, func(h Hello) bool { return !h.Feeds && (some || run == "" && h.State != Silent) })
 	}
 	switch len(found) {
 	case 0:
@@ -113,7 +114,7 @@ func find(run string, feeds bool) (Hello, error) {
 		return found[0], nil
 	}
 	if run == "" {
-		return Hello{}, fmt.Errorf("%d runs are active; choose one: %s", len(found), describeRuns(found))
+		return Hello{}, fmt.Errorf("%d runs are active; choose one with --run: %s", len(found), describeRuns(found))
 	}
 	return Hello{}, fmt.Errorf("%d runs are called %q; choose one by its process ID: %s", len(found), run, describeRuns(found))
 }

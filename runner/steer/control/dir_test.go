@@ -167,7 +167,7 @@ func TestFindErrors(t *testing.T) {
 	if h, err := Find(""); err == nil {
 		require.Equal(t, r.s.path, h.path)
 	} else {
-		require.ErrorContains(t, err, "; choose one: ") // other runs may be active on this machine
+		require.ErrorContains(t, err, "; choose one with --run: ") // other runs may be active on this machine
 	}
 
 	// A second run, in another directory.
@@ -178,11 +178,11 @@ func TestFindErrors(t *testing.T) {
 	_, err = Find(name)
 	require.ErrorContains(t, err, `2 runs are called "`+name+`"; choose one by its process ID: `)
 	_, err = Find("")
-	require.ErrorContains(t, err, "runs are active; choose one: ")
+	require.ErrorContains(t, err, "runs are active; choose one with --run: ")
 	if h, err := FindFeed(""); err == nil {
 		require.Equal(t, r.s.path, h.path, "only the first takes tasks")
 	} else {
-		require.ErrorContains(t, err, "; choose one: ") // other runs on this machine may take tasks, too
+		require.ErrorContains(t, err, "; choose one with --run: ") // other runs on this machine may take tasks, too
 	}
 	r.s.Close()
 	_, err = FindFeed(name)
