@@ -308,21 +308,22 @@ type Ctl struct {
 
 	// of add
 
-	_     struct{}      `row:"--to RUN | ctl-add | the name of the crew serve, or engine:URL/NAME | any" to:"Ctl.Run"`
-	_     struct{}      `row:"--in DUR | ctl-add | start it no sooner than DUR from now" to:"Ctl.Adds.At" by:"in"`
-	_     struct{}      `row:"--at WHEN | ctl-add | start it no sooner than 22:00 or 2027-01-31 06:00" to:"Ctl.Adds.At" by:"at"`
-	_     struct{}      `row:"--timeout DUR | ctl-add | kill an attempt after DUR; 0 for no limit" to:"Ctl.Adds.Timeout" by:"limit"`
-	_     struct{}      `row:"--priority N | ctl-add | -1000 to 1000; higher starts first | -1000..1000" to:"Ctl.Adds.Priority"`
-	_     struct{}      `row:"--note TEXT | ctl-add | a note for explain, status and top to show" to:"Ctl.Adds.Note"`
-	_     struct{}      `row:"--after TASK | ctl-add | start it when TASK has succeeded; repeatable" to:"Ctl.Adds.After" by:"task"`
-	_     struct{}      `row:"--after-any TASK | ctl-add | start it when TASK has ended in any way; repeatable" to:"Ctl.Adds.AfterAny" by:"task"`
-	_     struct{}      `row:"--unique[=KEY] | ctl-add | not while the same task (or KEY) waits or runs | any" to:"Ctl.Adds.Unique"`
-	_     struct{}      `row:"--wait | ctl-add | print the output, exit with the task's status" to:"Ctl.Wait"`
-	Adds  task.Addition // the terms of the added tasks
-	Work  []string
-	Stdin bool          // add the records of standard input
-	Null  bool          `row:"-0, --null | ctl-add | records of - end with a NUL byte"`
-	Block time.Duration `row:"--block DUR | ctl-add | wait up to DUR for room or for the next crew serve"`
+	_         struct{}      `row:"--to RUN | ctl-add | the name of the crew serve, or engine:URL/NAME | any" to:"Ctl.Run"`
+	_         struct{}      `row:"--in DUR | ctl-add | start it no sooner than DUR from now" to:"Ctl.Adds.At" by:"in"`
+	_         struct{}      `row:"--at WHEN | ctl-add | start it no sooner than 22:00 or 2027-01-31 06:00" to:"Ctl.Adds.At" by:"at"`
+	_         struct{}      `row:"--timeout DUR | ctl-add | kill an attempt after DUR; 0 for no limit" to:"Ctl.Adds.Timeout" by:"limit"`
+	_         struct{}      `row:"--priority N | ctl-add | -1000 to 1000; higher starts first | -1000..1000" to:"Ctl.Adds.Priority"`
+	_         struct{}      `row:"--note TEXT | ctl-add | a note for explain, status and top to show" to:"Ctl.Adds.Note"`
+	_         struct{}      `row:"--after TASK | ctl-add | start it when TASK has succeeded; repeatable" to:"Ctl.Adds.After" by:"task"`
+	_         struct{}      `row:"--after-any TASK | ctl-add | start it when TASK has ended in any way; repeatable" to:"Ctl.Adds.AfterAny" by:"task"`
+	_         struct{}      `row:"--unique[=KEY] | ctl-add | not while the same task (or KEY) waits or runs | any" to:"Ctl.Adds.Unique"`
+	_         struct{}      `row:"--wait | ctl-add | print the output, exit with the task's status" to:"Ctl.Wait"`
+	Adds      task.Addition // the terms of the added tasks
+	Work      []string
+	NoCommand error         // why Work was probably not meant as a command
+	Stdin     bool          // add the records of standard input
+	Null      bool          `row:"-0, --null | ctl-add | records of - end with a NUL byte"`
+	Block     time.Duration `row:"--block DUR | ctl-add | wait up to DUR for room or for the next crew serve"`
 
 	// of the engine; a Queue of "" stands for none, and for all queues in crew engine drain
 

@@ -184,7 +184,10 @@ func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 // takeWork sets the values or the command to add. If literal, - is a value.
 func (ctl *Ctl) takeWork(operands []string, literal bool) (err error) {
 	if ctl.Stdin = len(operands) == 1 && operands[0] == "-" && !literal; !ctl.Stdin {
-		ctl.Work = operands
+		ctl.Work, ctl.NoCommand = operands, Command{Words: operands, Literal: literal}.checkOperators()
+	}
+	if len(operands) > 0 && operands[0] == ":::" && !literal {
+		return &UsageError{"crew ctl add needs no :::", "drop it, or write -- before it if it is a value"}
 	}
 	if ctl.Null && len(ctl.Work) > 0 {
 		return &UsageError{"-0 is for the records of standard input", "add -, or drop -0"}

@@ -71,6 +71,9 @@ func (c *ctl) add() error {
 	}
 	a := &adder{ctl: c, run: h, addition: c.Adds, sem: make(chan struct{}, maxWaits), partial: map[stream][]byte{}}
 	if !h.Values {
+		if c.NoCommand != nil {
+			return c.NoCommand
+		}
 		dir, err := os.Getwd()
 		if err != nil {
 			return fmt.Errorf("the task would run in the working directory, which is gone: change to another one: %w", err)
