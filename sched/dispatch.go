@@ -43,6 +43,7 @@ type Dispatcher struct {
 	claims
 	parked  store // the parked and the granted items
 	granted queue // items that hold their claims and wait for a slot only
+	early   queue // items that claim units that no host has
 }
 
 // Wait says why an item waits.
@@ -92,7 +93,10 @@ func (d *Dispatcher) ReservedFor() uint64 {
 func (d *Dispatcher) Waits(id uint64) Wait {
 	e := d.parked.find(id)
 	l := e.queue.line
-	if l == nil {
+	switch {
+	case e.queue == &d.early:
+		return ForStock
+	case l == nil:
 		return d.gateWait(d.byKey[e.Key])
 	}
 	switch _, ok := d.findHost(l); {
@@ -111,6 +115,10 @@ func (d *Dispatcher) settle() {
 	if d.slots.changed {
 		d.slots.changed = false
 		d.Policy.settle()
+		for _, e := range slices.Clone(d.early.items[d.early.head:]) {
+			d.limits.Parked(e.ID, false)
+			d.pass(d.parked.remove(e))
+		}
 	}
 }
 
@@ -217,7 +225,24 @@ func (d *Dispatcher) tryStart(e *entry, it *Item) bool {
 		return true
 	}
 	*it = d.pop(e, true)
-	return (d.limits.AllowItem == nil || d.limits.AllowItem(it.ID)) && d.enterGate(it) && d.tryClaim(it)
+	return (d.limits.AllowItem == nil || d.limits.AllowItem(it.ID)) && d.tryPass(it)
+}
+
+// tryPass takes an item through its gate, takes its claim, and reports whether it could. If not, it parks the
+// item. An item whose claim no host has holds up no others of its key.
+func (d *Dispatcher) tryPass(it *Item) bool {
+	if it.Claim != nil && d.usesHostUnits(it.Claim) && d.Width(it.Claim) == 0 {
+		d.park(&d.early, it)
+		return false
+	}
+	return d.enterGate(it) && d.tryClaim(it)
+}
+
+// pass is tryPass for an item that was in before. It waits for a slot next if it could.
+func (d *Dispatcher) pass(it Item) {
+	if d.tryPass(&it) {
+		d.pushGranted(it)
+	}
 }
 
 // park parks an item in a queue.
@@ -269,9 +294,7 @@ func (d *Dispatcher) Push(it Item) bool {
 // Return queues an item again that its slot gave back before it had begun. It goes before all
 // others of its rank.
 func (d *Dispatcher) Return(it Item) bool {
-	if d.enterGate(&it) && d.tryClaim(&it) {
-		d.pushGranted(it)
-	}
+	d.pass(it)
 	return true
 }
 
@@ -303,8 +326,8 @@ func (d *Dispatcher) Remove(it Item) bool {
 	}
 	if passed {
 		d.leaveGate(it.Key, false)
-	} else {
-		d.admitParked(d.byKey[it.Key])
+	} else if g := d.byKey[it.Key]; g != nil {
+		d.admitParked(g)
 	}
 	return true
 }
@@ -312,5 +335,5 @@ func (d *Dispatcher) Remove(it Item) bool {
 // Abandon gives up the queued and parked items, without removing each. Nothing may start afterwards.
 func (d *Dispatcher) Abandon() {
 	d.gates, d.lines, d.overdue = gates{}, nil, nil
-	d.parked, d.granted = store{}, queue{}
+	d.parked, d.granted, d.early = store{}, queue{}, queue{}
 }

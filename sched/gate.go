@@ -53,11 +53,7 @@ func (d *Dispatcher) gateWait(g *gate) Wait {
 // no effect.
 func (d *Dispatcher) admitParked(g *gate) {
 	for g.parked.len() > 0 && d.gateWait(g) == ForSlot {
-		g.inside++
-		g.rate.pending++
-		if it := d.unpark(&g.parked); d.tryClaim(&it) {
-			d.pushGranted(it)
-		}
+		d.pass(d.unpark(&g.parked))
 	}
 	_, at := g.rate.allows(d.now)
 	if g.parked.len() == 0 {
