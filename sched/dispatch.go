@@ -139,12 +139,10 @@ func (d *Dispatcher) peek(slot int) *entry {
 	return e
 }
 
-// Choice says which slots would take an item, with Choice.Free.
-func (d *Dispatcher) Choice(it Item) Choice {
+// Free returns the emptiest slot that would take an item now, if it were queued alone; 0 for none.
+func (d *Dispatcher) Free(it Item) int {
 	d.settle()
-	c := d.Policy.Choice(it)
-	c.Free = d.slots.leastLoaded(func(id int) bool { return d.fits(&it, id) })
-	return c
+	return d.slots.leastLoaded(func(id int) bool { return d.fits(&it, id) })
 }
 
 // Held returns how many places items take in the slots that are in.
@@ -192,23 +190,18 @@ func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
 func (d *Dispatcher) Again() time.Time { return d.again }
 
 // globalWait returns the reason why nothing may start; ForSlot for none.
-func (d *Dispatcher) globalWait() Wait {
-	ok, at := d.limits.Delay.allows(d.now)
-	wait := ForDelay
-	if free, next := d.limits.Rate.allows(d.now); !free && (ok || next.After(at)) {
-		ok, at, wait = false, next, ForRate
-	}
-	if !ok {
-		d.again = at
-		return wait
-	}
-	if d.limits.Allow != nil {
-		if ok, at := d.limits.Allow(d.now); !ok {
-			d.again = at
-			return ForMachine
+func (d *Dispatcher) globalWait() (wait Wait) {
+	for i, r := range [...]*Rate{&d.limits.Delay, &d.limits.Rate} {
+		if ok, at := r.allows(d.now); !ok && (wait == ForSlot || at.After(d.again)) {
+			wait, d.again = ForDelay+Wait(i), at
 		}
 	}
-	return ForSlot
+	if wait == ForSlot && d.limits.Allow != nil {
+		if ok, at := d.limits.Allow(d.now); !ok {
+			wait, d.again = ForMachine, at
+		}
+	}
+	return wait
 }
 
 // slotOpen reports whether a slot may take an item that needs one place.

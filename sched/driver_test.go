@@ -78,6 +78,9 @@ func holds(t *testing.T, ok bool, format string, args ...any) {
 	}
 }
 
+// size returns the number of items in a store.
+func (s *store) size() int { return len(s.entries) - len(s.unused) }
+
 func byID(a, b Item) int { return int(int64(a.ID) - int64(b.ID)) }
 
 func indexOf(items []Item, id uint64) int {
@@ -192,9 +195,9 @@ func (d *driver) first() (ready, may int) {
 
 // next asks for the next item, checks the answer, and reports whether there was one.
 func (d *driver) next() bool {
-	choices := map[uint64]Choice{}
+	choices, free := map[uint64]Choice{}, map[uint64]int{}
 	for _, it := range d.queued {
-		choices[it.ID] = d.d.Choice(it)
+		choices[it.ID], free[it.ID] = d.d.Choice(it), d.d.Free(it)
 	}
 	before, granted := d.d.Held(), map[uint64]bool{}
 	for _, it := range d.queued {
@@ -219,7 +222,7 @@ func (d *driver) next() bool {
 	holds(d.t, i >= 0, "%v was not queued", it)
 	d.noteTaken(cut(&d.queued, i), it, slot, granted[it.ID])
 	if c := choices[it.ID]; d.d.limits.Caps == nil && d.refused == (bySlot[bool]{}) {
-		holds(d.t, c.Free == 0 || d.limited || d.w.held[slot] == 1 || d.w.held[c.Free] > 0, "slot %d takes %v although another one holds nothing", slot, it)
+		holds(d.t, free[it.ID] == 0 || d.limited || d.w.held[slot] == 1 || d.w.held[free[it.ID]] > 0, "slot %d takes %v although another one holds nothing", slot, it)
 		holds(d.t, d.limited || !c.None && (c.Slot == 0 || c.Slot == slot), "slot %d takes %v in spite of %v", slot, it, c)
 	}
 	h := &d.running[len(d.running)-1]
@@ -357,7 +360,7 @@ func (d *driver) check() {
 		held += d.d.slots.byID[id].held
 	}
 	holds(d.t, d.d.Held() == held, "%d places are held, not %d", d.d.Held(), held)
-	holds(d.t, d.d.Len()+parked == len(d.queued), "%d queued and %d parked instead of %d", d.d.Len(), parked, len(d.queued))
+	holds(d.t, d.d.slots.size()+parked == len(d.queued), "%d queued and %d parked instead of %d", d.d.slots.size(), parked, len(d.queued))
 	if d.m != nil {
 		ready, _ := d.first()
 		holds(d.t, d.d.Ready() == ready, "slot %d is ready, not %d", d.d.Ready(), ready)
@@ -399,5 +402,5 @@ func (d *driver) drain() {
 	require.Empty(d.t, d.queued, "these items wait forever; running: %v, limits: %+v", d.running, d.Limits)
 	require.Equal(d.t, int(d.last), d.ended, "lost or doubled")
 	d.d.Next(d.now.Add(time.Hour))
-	require.Zero(d.t, len(d.d.byKey)+d.d.parked.Len()+len(d.d.lines)+d.d.Held(), "something is left over")
+	require.Zero(d.t, len(d.d.byKey)+d.d.parked.size()+len(d.d.lines)+d.d.Held(), "something is left over")
 }

@@ -28,7 +28,7 @@ func (c *carousel) turn() {
 	for it, slot, _ := c.d.Next(c.now); slot != 0; it, slot, _ = c.d.Next(c.now) {
 		c.held = append(c.held, placed{it, slot})
 	}
-	if c.d.Len()+c.d.parked.Len() > 500 || c.keys == 0 {
+	if c.d.slots.size()+c.d.parked.size() > 500 || c.keys == 0 {
 		c.d.Done(c.held[0].slot, c.held[0].Item, false)
 		c.held = c.held[:copy(c.held, c.held[1:])]
 	}

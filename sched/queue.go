@@ -4,7 +4,6 @@ import "slices"
 
 // store holds the items of several queues. The zero value is empty.
 type store struct {
-	n       int // items in the store
 	entries []*entry
 	unused  FreeList[entry]
 	index   map[uint64]*entry // by ID; nil until find is first called, to save time
@@ -87,9 +86,6 @@ type entry struct {
 
 func (e *entry) compare(other *entry) int { return slices.Compare(e.order[:], other.order[:]) }
 
-// Len returns the number of items in the store.
-func (s *store) Len() int { return s.n }
-
 // add appends an item to the others of its rank in q.
 func (s *store) add(q *queue, it *Item) *entry {
 	s.pushed++
@@ -109,7 +105,6 @@ func (s *store) put(q *queue, it *Item, at order) *entry {
 	}
 	e := s.unused.Get()
 	*e = entry{Item: *it, order: at, queue: q}
-	s.n++
 	if s.index != nil {
 		s.index[it.ID] = e
 	}
@@ -121,7 +116,6 @@ func (s *store) put(q *queue, it *Item, at order) *entry {
 func (s *store) remove(e *entry) Item {
 	e.queue.remove(e)
 	e.queue = nil
-	s.n--
 	if s.index != nil {
 		delete(s.index, e.ID)
 	}

@@ -54,7 +54,6 @@ type Choice struct {
 	Slot  int    // the only such slot; 0 if there are several or none
 	First uint64 // the next item of its key, or the item that all others of the key wait for; 0 for none
 	None  bool   // the key is a label that no slot has
-	Free  int    // the emptiest slot that would take the item now, if it were queued alone; 0 for none
 }
 
 // Policy decides which slot runs which item.
@@ -86,7 +85,7 @@ type Policy interface {
 	Take(slot int, it Item)
 	// Done ends an item in its slot. With again=true it is awaited.
 	Done(slot int, it Item, again bool)
-	// Choice says which slots would take an item. It does not set Choice.Free.
+	// Choice says which slots would take an item.
 	Choice(it Item) Choice
 	// fits reports whether a slot with free capacity would take an item if it were queued alone.
 	fits(it *Item, slot int) bool
@@ -101,8 +100,6 @@ type Policy interface {
 	settle()
 	// Serial reports whether the policy itself runs the items of a key one at a time, in order.
 	Serial() bool
-	// Len returns the number of queued items.
-	Len() int
 
 	base() *slots
 }

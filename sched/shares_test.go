@@ -33,5 +33,5 @@ func (d *driver) checkTopics(p *byTopic) {
 		}
 	}
 	holds(t, due <= max(places, len(all)), "%d due", due)
-	holds(t, queued == p.Len(), "%d queued, not %d", p.Len(), queued)
+	holds(t, queued == p.size(), "%d queued, not %d", p.size(), queued)
 }
