@@ -66,7 +66,7 @@ func (r *run) setStatus(status *control.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if status != nil {
-		r.status, r.hello.Progress = status, status.Progress
+		r.status, r.hello.State, r.hello.Progress = status, status.State, status.Progress
 	}
 }
 
@@ -87,23 +87,15 @@ func (r *run) listed() view.Listed {
 	return view.Listed{Hello: r.hello, Status: r.status, Over: r.over}
 }
 
-// update updates the run from h, a new description of a run with the same process ID. It returns false
-// if h is another run.
+// update notes that the run does not answer if h, a new description of a run with the same process ID,
+// says so. It returns false if h is another run.
 func (r *run) update(h control.Hello) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !sameRun(&r.hello, &h) {
-		return false
-	}
-	switch {
-	case r.hello.Since.IsZero() && !h.Since.IsZero():
-		r.resetLocked(h)
-	case r.over.IsZero() && h.State == control.Silent:
+	if r.over.IsZero() && h.State == control.Silent {
 		r.hello.State = h.State
-	case r.over.IsZero():
-		r.hello = h
 	}
-	return true
+	return sameRun(&r.hello, &h)
 }
 
 // hasLines reports whether id identifies the run's lines.

@@ -18,9 +18,6 @@ func (r *run) follow(ctx context.Context) {
 			if !sameRun(&h, reply.Hello) { // another run has its process ID now
 				return &control.Unreachable{PID: h.PID, Err: syscall.ECONNREFUSED}
 			}
-			if reply.Run != nil {
-				reply.Hello.State = reply.Run.State
-			}
 			r.startOver(*reply.Hello)
 		case reply.Stream != "":
 			output = append(bytes.Clone(output), reply.Data...)
