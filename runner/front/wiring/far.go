@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -246,7 +245,7 @@ func relayCommand(run string) (words []string, err error) {
 		return nil, misuse("engine:"+name+" names no run", "write engine:URL/RUN, as crew engine status lists it")
 	}
 	path, err := findProgram(engineProgram, "a run elsewhere", installHint)
-	return []string{path, engineProgram, "--protocol", strconv.Itoa(EngineProtocol), RelayVerb, name[:i], name[i+1:]}, err
+	return append([]string{path}, task.HelperCommand(engineProgram, EngineProtocol, RelayVerb, name[:i], name[i+1:])...), err
 }
 
 // place returns where the run's tasks go.
@@ -333,7 +332,7 @@ func (s *source) commandTemplate() Template {
 
 // becomeEngine replaces this process by crew-engine. It returns only if that fails.
 func becomeEngine(args []string) error {
-	return become("this", installHint, append([]string{engineProgram, "--protocol", strconv.Itoa(EngineProtocol)}, args[1:]...))
+	return become("this", installHint, task.HelperCommand(engineProgram, EngineProtocol, args[1:]...))
 }
 
 // become replaces this process by the helper program args[0]. It returns only if that fails. See findProgram.
@@ -348,13 +347,8 @@ func become(something, hint string, args []string) error {
 // EngineArgs returns the command line as crew got it. It returns an error if the crew that became
 // crew-engine has another version of EngineProtocol.
 func EngineArgs(args []string) ([]string, error) {
-	if len(args) < 3 || args[1] != "--protocol" {
-		return nil, errors.New(engineProgram + " is started by crew: write crew worker, crew engine or crew --engine URL")
-	}
-	if args[2] != strconv.Itoa(EngineProtocol) {
-		return nil, errors.New("crew and " + engineProgram + " have different versions: " + installHint)
-	}
-	return append([]string{"crew"}, args[3:]...), nil
+	words, err := task.HelperWords(args, EngineProtocol, 0, "crew worker, crew engine or crew --engine URL")
+	return append([]string{"crew"}, words...), err
 }
 
 // findProgram returns the path of a helper program of crew. It looks beside this program first, and

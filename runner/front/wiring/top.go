@@ -1,8 +1,7 @@
 package wiring
 
 import (
-	"strconv"
-
+	"crew/runner/decide/task"
 	"crew/runner/steer/control"
 )
 
@@ -19,6 +18,6 @@ func (c *ctl) top() error {
 	if err != nil {
 		return err
 	}
-	args := append([]string{topProgram, "--protocol", strconv.Itoa(control.Version), c.Run}, words...)
+	args := task.HelperCommand(topProgram, control.Version, append([]string{c.Run}, words...)...)
 	return become("crew ctl top", installHint+", or use crew ctl status", args)
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -26,18 +25,13 @@ const (
 	// webProgram writes pages and traces of runs, and serves them. It is a separate program, so that the
 	// start of crew does not pay for HTML and HTTP.
 	webProgram = "crew-web"
-	// WebProtocol is the version of the arguments that crew passes to crew-web.
-	WebProtocol = 1
+	// webProtocol is the version of the arguments that crew passes to crew-web.
+	webProtocol = 1
 )
-
-// webArgs returns the argument vector of crew-web with these words.
-func webArgs(words ...string) []string {
-	return append([]string{webProgram, strconv.Itoa(WebProtocol)}, words...)
-}
 
 // web replaces this process by crew-web, which carries out crew report and crew web.
 func web(o *cli.Options, stdout *os.File) error {
-	args := webArgs(o.Do, o.Look.Listen, o.Look.TokenFile)
+	args := task.HelperCommand(webProgram, webProtocol, o.Do, o.Look.Listen, o.Look.TokenFile)
 	if o.Do == cli.DoReport {
 		if isatty.IsTerminal(stdout.Fd()) {
 			return misuse("crew report prints a page for a browser", "write it to a file, as in crew report "+task.Quote(o.Ctl.Work[0])+" > report.html")
@@ -49,7 +43,7 @@ func web(o *cli.Options, stdout *os.File) error {
 		case o.Look.Metrics:
 			form = "openmetrics"
 		}
-		args = append(webArgs(o.Do, form), o.Ctl.Work...)
+		args = append(task.HelperCommand(webProgram, webProtocol, o.Do, form), o.Ctl.Work...)
 	}
 	return become("crew "+o.Do, installHint, args)
 }
@@ -86,7 +80,7 @@ func (w *wiring) openReport() (*reportSink, error) {
 		return nil, err
 	}
 	r := &reportSink{child: exec.Command(path)}
-	r.child.Args, r.child.Stderr = webArgs("record", after.Report, after.Trace), os.Stderr
+	r.child.Args, r.child.Stderr = task.HelperCommand(webProgram, webProtocol, "record", after.Report, after.Trace), os.Stderr
 	// In its own session crew-web survives the signals that end crew, and can write the files.
 	r.child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	in, err1 := r.child.StdinPipe()

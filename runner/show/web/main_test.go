@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // TestNohup checks that crew web survives a signal that nohup ignores.
 func TestNohup(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$0" 1 web 127.0.0.1:0 ""`, os.Args[0])
+	cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$0" --protocol 1 web 127.0.0.1:0 ""`, os.Args[0])
 	cmd.Env = append(os.Environ(), "CREW_TEST_WEB=1")
 	p := crewtest.New(t, cmd).Start()
 	crewtest.Until(t, func() bool { return strings.Contains(p.Stderr(), "http://") }, "the URL")

@@ -147,17 +147,20 @@ func (s *server) routes() http.Handler {
 	return mux
 }
 
-// protocol is wiring.WebProtocol.
+// protocol is webProtocol of package wiring.
 const protocol = 1
 
 // Main is the main function of crew-web. It returns the exit status.
 func Main(args []string) int {
 	task.SetZone()
-	err := runVerb(args[1:])
+	words, err := task.HelperWords(args, protocol, 1, "crew report, crew web, or crew --report FILE")
+	if err == nil {
+		err = runVerb(words)
+	}
 	switch {
 	case err == nil:
 		return 0
-	case len(args) > 2 && args[2] == "record":
+	case len(args) > 3 && args[3] == "record":
 		fmt.Println(task.Printable(err.Error())) // crew prints it
 	default:
 		fmt.Fprintln(os.Stderr, "crew: "+task.Printable(err.Error()))
@@ -167,13 +170,7 @@ func Main(args []string) int {
 
 // runVerb carries out the verb of crew's command line.
 func runVerb(args []string) error {
-	if len(args) < 2 || args[0] == "" || args[0][0] < '0' || args[0][0] > '9' {
-		return errors.New("crew-web is started by crew: write crew report, crew web, or crew --report FILE")
-	}
-	if args[0] != strconv.Itoa(protocol) {
-		return fmt.Errorf("crew speaks version %s of its protocol and crew-web version %d: install both from the same source", args[0], protocol)
-	}
-	switch verb, args := args[1], args[2:]; {
+	switch verb, args := args[0], args[1:]; {
 	case verb == "report" && len(args) > 1:
 		if args[0] == "openmetrics" {
 			return printMetrics(os.Stdout, args[1:])
@@ -190,7 +187,7 @@ func runVerb(args []string) error {
 			fmt.Fprintln(os.Stderr, "crew: "+task.Printable(text))
 		}})
 	}
-	return fmt.Errorf("crew and crew-web differ about %q: install both from the same source", args[1])
+	return fmt.Errorf("crew and crew-web differ about %q: install both from the same source", args[0])
 }
 
 // pageHeaders sets the headers of a page. Its own policy allows its script and style.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"syscall"
 
 	"github.com/gdamore/tcell/v2"
@@ -18,7 +17,7 @@ import (
 
 func main() {
 	task.SetZone()
-	status, err := show(os.Args[1:])
+	status, err := show()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "crew: "+task.Printable(err.Error()))
 	}
@@ -27,25 +26,21 @@ func main() {
 
 // show shows the run that the arguments name and returns the exit status. A program and its arguments
 // may follow, over which the run is reached.
-func show(args []string) (int, error) {
-	if len(args) < 3 || args[0] != "--protocol" {
-		return 1, errors.New("crew-top is started by crew: write crew ctl top")
-	}
-	if args[1] != strconv.Itoa(control.Version) {
-		return 1, fmt.Errorf("crew speaks version %s of its protocol and crew-top version %d: install both from the same source",
-			args[1], control.Version)
+func show() (int, error) {
+	args, err := task.HelperWords(os.Args, control.Version, 1, "crew ctl top")
+	if err != nil {
+		return 1, err
 	}
 	var hello control.Hello
 	var runs []control.Hello // for the user to choose from
-	if args[2] == "" {
+	if args[0] == "" {
 		runs = control.List()
 	}
 	if len(runs) < 2 {
-		var err error
-		if runs = nil; len(args) > 4 {
-			hello, err = control.FindRelayed(args[3:])
+		if runs = nil; len(args) > 2 {
+			hello, err = control.FindRelayed(args[1:])
 		} else {
-			hello, err = control.Find(args[2])
+			hello, err = control.Find(args[0])
 		}
 		if err != nil {
 			return 1, err
