@@ -87,17 +87,24 @@ func TestOutputAsItComes(t *testing.T) {
 	})
 }
 
-// TestLongInput: tasks whose standard input is too long for a message.
+// TestLongInput: tasks whose standard input is too long for a message. On a distant connection more and
+// more of it is in transit at once.
 func TestLongInput(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
-		in := bytes.Repeat([]byte("x"), 3<<20)
+		b.over = b.line(300 * time.Millisecond)
+		in, began := bytes.Repeat([]byte("x"), 3<<20), time.Now()
 		b.worker("a", 1, func(f *fake, a *Attempt) {
-			require.Equal(t, in, a.Stdin)
+			require.Equal(t, a.Task > 1, bytes.Equal(in, a.Stdin))
 			answer(f, a)
 		})
-		r, err := b.tryRun(&records{n: 2, change: func(t *task.Task) { t.Stdin = in }}, nil)
+		r, err := b.tryRun(&records{n: 3, change: func(t *task.Task) {
+			if t.ID > 1 {
+				t.Stdin = in
+			}
+		}}, nil)
 		require.NoError(t, err)
-		r.ok(2)
+		r.ok(3)
+		require.Less(t, time.Since(began), 15*time.Second)
 		require.Zero(t, r.x.s.blobs.Count(), "they are let go")
 	})
 }

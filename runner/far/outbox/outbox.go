@@ -1,7 +1,6 @@
 // Package outbox sends messages to the subscribers of their subjects, and repeats each message until it
-// is answered. Receivers drop messages that they have seen before. While a message of a subject is
-// unanswered, later ones wait and are then sent together, so a slow connection carries few, large
-// messages.
+// is answered. Receivers drop messages that they have seen before. Messages of a subject that come
+// within a few milliseconds, or while several are unanswered, are sent together.
 package outbox
 
 import (
@@ -18,6 +17,10 @@ const (
 	maxUnanswered = 32 << 20 // bytes that may wait for an answer before Wait blocks
 	messageSize   = 1 << 10  // counted for each message in addition to its data
 	maxBatches    = 4        // batches of one subject that may be in transit at once
+
+	// While a batch is unanswered, the next one is sent after this pause: a slow connection must not be
+	// idle until the answer comes.
+	batchEvery = 5 * time.Millisecond
 )
 
 // Outbox sends messages, and combines messages of the same subject. It is safe for concurrent use.
@@ -45,6 +48,7 @@ type queue struct {
 	messages []message // not sent yet
 	size     int       // bytes in messages
 	senders  int       // goroutines that send messages
+	sent     time.Time // when the latest batch was taken from messages
 }
 
 // New returns an Outbox that sends its messages through requester.
@@ -57,15 +61,12 @@ func New(requester *Requester, stalls *StallWatch) *Outbox {
 
 // progress describes the messages that are not answered. See Progress.
 func (o *Outbox) progress(since time.Duration) (heard int64, text string) {
-	o.requester.mu.Lock()
-	heard = o.requester.heard
-	o.requester.mu.Unlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.count > 0 {
 		text = fmt.Sprintf("waiting for an answer to %s for %v: the connection is slow, or the other side does not respond", task.Count(int64(o.count), "message"), since)
 	}
-	return heard, text
+	return o.requester.heard.Load(), text
 }
 
 // Wait blocks while too much is unanswered.
@@ -120,7 +121,7 @@ func (o *Outbox) Send(subject string, data []byte, done func()) {
 	q.size += len(data)
 	o.count++
 	o.bytes += len(data) + messageSize
-	if q.senders == 0 || q.senders < maxBatches && q.size >= Piece {
+	if q.senders == 0 || q.senders < maxBatches && (q.size >= Piece || time.Since(q.sent) >= batchEvery) {
 		q.senders++
 		go o.send(subject, q)
 	}
@@ -142,7 +143,7 @@ func (o *Outbox) send(subject string, q *queue) {
 		for ; k < len(q.messages) && (k == 0 || len(data)+len(q.messages[k].data) <= Piece); k++ {
 			data = append(data, q.messages[k].data...)
 		}
-		batch = q.messages[:k:k]
+		batch, q.sent = q.messages[:k:k], time.Now()
 		q.messages, q.size = q.messages[k:], q.size-len(data)
 		o.mu.Unlock()
 		if o.window.Acquire(q.ctx, len(data)) == nil && o.requester.Request(q.ctx, o.window, len(data), subject, data) != nil {

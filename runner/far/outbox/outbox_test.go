@@ -75,6 +75,23 @@ func TestOutboxCombines(t *testing.T) {
 	require.Less(t, tries, n/2)
 }
 
+// While a message is unanswered, later ones are sent after a moment, in few batches.
+func TestOutboxDoesNotAwaitAnswers(t *testing.T) {
+	nc, out := testOutbox(t)
+	got := make(chan *nats.Msg, 100)
+	_, err := nc.Subscribe("to", func(m *nats.Msg) { got <- m })
+	require.NoError(t, err)
+	require.NoError(t, nc.Flush())
+	for range maxBatches {
+		out.Send("to", []byte("a"), func() {})
+		crewtest.Receive(t, got, "a message")
+		time.Sleep(batchEvery)
+	}
+	out.Send("to", []byte("a"), func() {})
+	time.Sleep(batchEvery)
+	require.Empty(t, got)
+}
+
 // Messages that are received but not answered are reported.
 func TestOutboxUnanswered(t *testing.T) {
 	nc, out := testOutbox(t)

@@ -1,10 +1,12 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -21,10 +23,11 @@ type Requester struct {
 	Conn   *nats.Conn
 	inbox  string        // prefix of reply subjects; a name follows
 	closed chan struct{} // closed once Conn is
+	heard  atomic.Int64  // answers, including reports that there is no subscriber
 
 	mu      sync.Mutex
 	pending map[string]chan []byte // by reply name; names cannot be guessed
-	heard   int64                  // answers, including reports that there is no subscriber
+	least   time.Duration          // the quickest answer took this long; 0 before the first
 }
 
 // NewRequester returns a Requester for a connection. Its goroutine ends when the connection is closed.
@@ -56,9 +59,12 @@ func (r *Requester) Request(ctx context.Context, w *Window, size int, subject st
 	defer func() {
 		r.mu.Lock()
 		delete(r.pending, name)
+		if took > 0 {
+			r.least = min(took, cmp.Or(r.least, took))
+		}
 		r.mu.Unlock()
 		if tries == 1 {
-			w.Release(size, took)
+			w.Release(size, r.Delay(took))
 		}
 	}()
 	send := func() {
@@ -89,6 +95,14 @@ func (r *Requester) Request(ctx context.Context, w *Window, size int, subject st
 	}
 }
 
+// Delay returns how much longer than the quickest answer something took, because it waited behind other
+// data. It returns at least 1, or 0 if took is 0.
+func (r *Requester) Delay(took time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return min(took, max(1, took-r.least))
+}
+
 // repeatAll sends all requests again, after absentPause.
 func (r *Requester) repeatAll() {
 	r.mu.Lock()
@@ -115,9 +129,9 @@ func deliver(answers chan []byte, answer []byte) {
 
 // receive handles an answer, or the server's empty reply if there is no subscriber.
 func (r *Requester) receive(m *nats.Msg) {
+	r.heard.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.heard++
 	if answers := r.pending[strings.TrimPrefix(m.Subject, r.inbox)]; answers != nil {
 		deliver(answers, m.Data)
 	}

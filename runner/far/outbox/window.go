@@ -14,13 +14,13 @@ const (
 	minWindow = 64 << 10 // a piece and its overhead
 	maxWindow = 2 << 20
 
-	quickAnswer = 250 * time.Millisecond // the window grows if bytes arrive within this time
-	slowAnswer  = 750 * time.Millisecond // and shrinks if they take this long
+	shortDelay = 250 * time.Millisecond // the window grows if bytes are delayed by at most this
+	longDelay  = 750 * time.Millisecond // and shrinks if they are delayed by this
 )
 
 // Window limits the bytes in transit in one direction of a connection. It grows from 64 KiB as long as
-// they arrive quickly, and shrinks when they are late, so that later messages are delayed by less than
-// a second. It is safe for concurrent use.
+// they do not wait for each other for long, and shrinks when they do, so that later messages are delayed
+// by less than a second. It is safe for concurrent use.
 type Window struct {
 	turn chan struct{} // full while a caller of Acquire waits for room; others queue behind it
 	room chan struct{} // signals that room was released
@@ -62,15 +62,15 @@ func (w *Window) try(n int) bool {
 	return ok
 }
 
-// Release records that n bytes have arrived or were given up. took is how long they took, or 0 if
+// Release records that n bytes have arrived or were given up. See Requester.Delay; delay is 0 if
 // unknown.
-func (w *Window) Release(n int, took time.Duration) {
+func (w *Window) Release(n int, delay time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch full := 2*w.used > w.size; {
-	case took >= slowAnswer:
+	case delay >= longDelay:
 		w.size = max(minWindow, w.size/2)
-	case took > 0 && took <= quickAnswer && full:
+	case delay > 0 && delay <= shortDelay && full:
 		w.size = min(maxWindow, w.size+n)
 	}
 	w.used -= n

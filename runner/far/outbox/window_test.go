@@ -11,33 +11,33 @@ import (
 	"crew/runner/crewtest"
 )
 
-// A window grows while it is full and answers come quickly, shrinks when they are late, and lets a
+// A window grows while it is full and answers are hardly delayed, shrinks when they are, and lets a
 // single message of any size through.
 func TestWindow(t *testing.T) {
 	w := NewWindow()
 	require.True(t, w.try(10*minWindow))
 	require.False(t, w.try(1))
 	w.Release(10*minWindow, 0)
-	turn := func(took time.Duration) {
+	turn := func(delay time.Duration) {
 		n := 0
 		for w.try(Piece) {
 			n += Piece
 		}
 		require.LessOrEqual(t, n, w.size)
-		w.Release(n, took)
+		w.Release(n, delay)
 	}
 	for range 100 {
-		turn(quickAnswer)
+		turn(shortDelay)
 	}
 	require.Equal(t, maxWindow, w.size)
-	turn(slowAnswer)
+	turn(longDelay)
 	require.Equal(t, maxWindow/2, w.size)
 	for range 100 {
-		turn(slowAnswer)
+		turn(longDelay)
 	}
 	require.Equal(t, minWindow, w.size)
 	require.True(t, w.try(1))
-	w.Release(1, quickAnswer)
+	w.Release(1, shortDelay)
 	require.Equal(t, minWindow, w.size, "little says nothing of much")
 }
 

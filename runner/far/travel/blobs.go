@@ -21,10 +21,7 @@ import (
 // ErrNone is returned for a blob that its owner does not have, or whose owner is gone.
 var ErrNone = errors.New("it is no longer available")
 
-const (
-	flushWait   = 5 * time.Second
-	maxRequests = 32 // requests for pieces of a blob that are open at once
-)
+const maxRequests = 32 // requests for pieces of a blob that are open at once
 
 // Blob names content that stays with its owner until another process has fetched it. Only the owner and
 // the processes that it tells know the name.
@@ -124,23 +121,17 @@ func (b *Blobs) answer(m *nats.Msg) {
 		}
 	}
 	_ = b.up.Acquire(context.Background(), len(answer))
-	began := time.Now()
 	outbox.Answer(m, answer) // if this fails, the request is repeated
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), flushWait)
-		defer cancel()
-		took := time.Duration(0)
-		if b.requester.Conn.FlushWithContext(ctx) == nil { // the server has received it
-			took = time.Since(began)
-		}
-		b.up.Release(len(answer), took)
+		took, _ := b.requester.Conn.RTT() // until the server has received it; 0 if it does not answer
+		b.up.Release(len(answer), b.requester.Delay(took))
 	}()
 }
 
 // Pull copies a user's blob, from offset at to its end, to a writer. It returns when everything is
 // written, when there is no such blob, or when ctx is done.
 func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to io.Writer) error {
-	if from.Place == "" || strings.ContainsFunc(from.Place, func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') }) {
+	if from.Place == "" || strings.Trim(from.Place, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "" {
 		return ErrNone
 	}
 	b.pulls.Add(1)
