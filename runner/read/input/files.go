@@ -121,13 +121,19 @@ func (s *spellings) realDir(dir string) string {
 	if s.dirs == nil || len(s.dirs) == maxDirs {
 		s.dirs = map[string]string{}
 	}
-	real, err := filepath.Abs(dir)
-	for rest := ""; err == nil; real, rest = filepath.Dir(real), "/"+filepath.Base(real)+rest {
-		if found, err := filepath.EvalSymlinks(real); err == nil || real == "/" { // directories that are missing will be made
-			real = strings.TrimSuffix(found, "/") + rest
-			break
-		}
+	name, rest := dir, ""
+	if !path.IsAbs(name) {
+		wd, _ := os.Getwd()
+		name = wd + "/" + name // not cleaned: a link before a .. counts
 	}
+	real, err := filepath.EvalSymlinks(name)
+	for err != nil { // directories that are missing will be made
+		name = strings.TrimRight(name, "/")
+		at := task.BaseIndex(name)
+		name, rest = name[:at], name[at:]+"/"+rest
+		real, err = filepath.EvalSymlinks(name)
+	}
+	real = path.Join(real, rest)
 	s.dirs[dir] = real
 	return real
 }
