@@ -225,11 +225,11 @@ func (t *Tasks) checkSize(tk *task.Task) error {
 	if left >= 0 {
 		return nil
 	}
-	n := -1
-	for _, cols := range tk.Records {
-		n += charsOf(cols)
+	what, n := "command", charsOf(tk.Argv)
+	if l := longest(argv); l > maxArgument {
+		what, n, left = "argument", l, maxArgument-l
 	}
-	return fmt.Errorf("%w: record is %s, the limit is %d", errTooLong, task.Count(int64(n), "byte"), max(0, n+left))
+	return fmt.Errorf("%w: %s is %s, the limit is %d", errTooLong, what, task.Count(int64(n), "byte"), max(0, n+left))
 }
 
 // charsOf returns the size of a command as xargs -s counts it.

@@ -78,7 +78,7 @@ func TestTooLong(t *testing.T) {
 	src, err := example{Command: &expand.Config{Words: []string{"x", "{}"}, Batch: true}, Limits: Limits{ArgMax: 1 << 20, Records: 9}}.open(t, strings.NewReader("a\n"+most+"\n"+most+"y\nb\n"), "")
 	require.NoError(t, err)
 	list, _ := all(t, src, &watched{})
-	require.Equal(t, []string{"x¦a¦" + most, "!argument list too long: record is 131072 bytes, the limit is 131071", "x¦b"}, list)
+	require.Equal(t, []string{"x¦a¦" + most, "!argument list too long: argument is 131072 bytes, the limit is 131071", "x¦b"}, list)
 }
 
 // FuzzTerms checks that a task has valid terms or an error, whatever their texts are.
