@@ -2,6 +2,7 @@ package history
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -30,12 +31,9 @@ func attemptOf(run int, l *Line) Attempt {
 // label returns a copy of s, cut to labelSize. The copy does not keep a longer text alive.
 func label(s task.Bytes) string { return strings.Clone(task.Shorten(string(s), labelSize)) }
 
-// hash returns a hash of the attempt's identity: the finalizer of splitmix64.
+// hash returns a hash of the attempt's identity.
 func (a *Attempt) hash() uint64 {
-	x := (a.Task<<8 + uint64(a.Number) + uint64(a.Start)) * 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+	return rand.NewPCG(uint64(a.Start), a.Task<<8+uint64(a.Number)).Uint64()
 }
 
 // timeline is a bounded sample of attempts: the failures, the longest, and an even sample of the
