@@ -264,9 +264,8 @@ func (r *rerun) openFile() bool {
 
 // discardAll empties the list, because none of its tasks can run from a list for the given reason.
 func (r *rerun) discardAll(why string) {
-	r.removeFile()
 	r.wouldChange, r.whyChange = r.wouldChange+r.listed+r.unlisted, why
-	r.listed, r.unlisted, r.file, r.inMemory, r.shortRecords = 0, 0, nil, nil, nil
+	r.listed, r.unlisted = 0, 0
 }
 
 // unreadLine returns a line about unread input. It lists the unread tasks instead if they can be
