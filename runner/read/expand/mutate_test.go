@@ -98,10 +98,10 @@ var beyond = []struct {
 }{
 	{"eval", regexp.MustCompile(`\beval\b|\btrap\b|\bemulate\b|\bfc\b|\bhist\b|@P|\(e\)|PS4|-C\b`), carriers},
 	{"an alias", regexp.MustCompile(`\balias\b|aliases`), regexp.MustCompile(``)},
-	{"arithmetic on a variable it went into", regexp.MustCompile(`\(\(|\$\[|\blet\b|-(eq|ne|lt|le|gt|ge)\b|\[\[|[a-zA-Z]\[|\$\{[a-zA-Z@*]+:[^-+=?]`), carriers},
+	{"arithmetic on a variable it went into", regexp.MustCompile(`\(\(|\$\[|\blet\b|-(eq|ne|lt|le|gt|ge)\b|\[\[|[a-zA-Z]\[|\$\{[a-zA-Z@*]+:[^-+=?]`), regexp.MustCompile(`\b[a-zA-Z_]\w*\+?=|` + carriers.String())},
 	{"what \"$x\" does", regexp.MustCompile(`\b(declare|typeset|local|export|readonly|integer|float|nameref|read|unset|getopts|mapfile|readarray|printf|test|exit|return|shift|break|continue|wait|jobs|hash|set|repeat|enable|compgen|select|zstyle)\b|\[ |-v|\$\{!|\(P\)|OPTIND|RANDOM|COLUMNS|SECONDS|HISTSIZE|LINENO`), carriers},
 	{". file", regexp.MustCompile(`(^|[^a-z.}])\. |\bsource\b|` + shellNames), regexp.MustCompile(`>`)},
-	{"a pipe into a shell", regexp.MustCompile(shellNames), regexp.MustCompile(`\||<|>\(`)},
+	{"a pipe into a shell", regexp.MustCompile(shellNames + `|\b(crew|parallel)\b`), regexp.MustCompile(`\||<|>\(`)},
 	{"another program's -c", regexp.MustCompile(shellNames + `|\b(env|flock|find|xargs)\b`), carriers},
 	{"a command that the script names at run time", regexp.MustCompile("(^|[;&|({!\n`]|\\b(then|do|else|if|while|until|time|exec|command|builtin|env|nice|timeout|noglob|always)\\b)[^;&|\n]{0,12}[$`]"), regexp.MustCompile(``)},
 }

@@ -310,6 +310,9 @@ func (r runner) findScript(args []arg, i int) (s inline, ok bool) {
 				}
 				return s, given
 			}
+			if r.operand == 0 && operands == r.operands { // options after it are options of the command that flock runs
+				return s, false
+			}
 		}
 	}
 	return s, given && operands == r.operand-1
