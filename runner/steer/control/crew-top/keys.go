@@ -42,7 +42,7 @@ func (a *app) key(k tcell.Key, r rune) {
 			shift(&a.log.left, k)
 		}
 	default:
-		if rows := moves(k, r, a.page); rows != 0 {
+		if rows := moves(k, r, a.page); rows != 0 && r != 'g' { // which shows another graph
 			a.choose(a.chosenRow() + rows)
 		} else if !shift(&a.left, k) {
 			a.command(k, r)
