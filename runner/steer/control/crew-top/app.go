@@ -26,7 +26,6 @@ type app struct {
 	screen       tcell.Screen
 	todo         chan func()          // posted functions
 	requests     chan control.Request // requests for the goroutine that talks to the run
-	follow       func(*log) func()    // starts to follow the output of a task until the returned function is called
 	drawn        time.Time            // of the last redraw
 	lostTerminal bool                 // the terminal could not be taken back after a stop
 	quit         bool

@@ -18,7 +18,6 @@ func keyed(t *testing.T, tasks int, keys string) *app {
 	t.Cleanup(s.Fini)
 	a := newApp(s)
 	a.view, a.page = *busy(tasks), 10
-	a.follow = func(l *log) func() { l.add([]byte("output\n"), false); return func() {} }
 	press(a, keys)
 	return a
 }

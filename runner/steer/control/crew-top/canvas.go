@@ -45,9 +45,7 @@ func (c *canvas) row(y int) *pen { return &pen{c, 1, y, c.w - 1} }
 
 // fill clears a row, gives it a style and returns a pen for it.
 func (c *canvas) fill(y int, style tcell.Style) *pen {
-	for x := range c.w {
-		c.Put(x, y, " ", style)
-	}
+	c.PutStrStyled(0, y, strings.Repeat(" ", c.w), style)
 	return c.row(y)
 }
 

@@ -13,11 +13,6 @@ import (
 func (a *app) connect(hello control.Hello) {
 	a.looked = time.Now()
 	a.hello, a.status.State = hello, hello.State
-	a.follow = func(l *log) func() {
-		ctx, leave := context.WithCancel(context.Background())
-		go a.followLog(ctx, hello, l)
-		return leave
-	}
 	go a.watch(hello)
 	go a.askCurves(hello)
 	go func() {

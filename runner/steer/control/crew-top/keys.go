@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -125,8 +126,9 @@ var commands = [...]struct {
 	}},
 	{"l", "log", "show the task's output, as it comes or as kept; also enter", func(a *app, _ rune) {
 		if t := a.chosenTask(); t != nil {
-			a.log = &log{id: t.Task, state: t.State, command: t.shortName(), follow: true}
-			a.log.close = a.follow(a.log)
+			ctx, leave := context.WithCancel(context.Background())
+			a.log = &log{id: t.Task, state: t.State, command: t.shortName(), close: leave, follow: true}
+			go a.followLog(ctx, a.hello, a.log)
 		}
 	}},
 	{"r", "retry", "run the failed task again, or now if it waits for its retry", func(a *app, _ rune) {
