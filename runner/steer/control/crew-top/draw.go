@@ -37,8 +37,6 @@ func (v *view) draw(s tcell.Screen) {
 		lines := control.Runs(v.runs, w-2)
 		c.row(1).put(lines[0], c.bold)
 		c.list(2, h-3, len(v.runs), v.run, &v.firstRun, func(i int, p *pen, style tcell.Style) { p.put(lines[1+i], style) })
-	case v.help:
-		c.drawHelp()
 	case v.log != nil:
 		v.log.draw(c)
 	default:
@@ -261,22 +259,6 @@ func (v *view) table(c *canvas, y, rows int) {
 	p.put(lines[0], c.bold)
 }
 
-// drawHelp draws the list of keys.
-func (c *canvas) drawHelp() {
-	c.fill(0, c.bar).put("crew ctl top: the keys", c.title)
-	lines := []string{
-		"up down    choose a task, also one that has ended; also k j, page up and down,",
-		"           home, end",
-		"left right shift the commands",
-	}
-	for _, cmd := range commands {
-		lines = append(lines, fmt.Sprintf("%-10s %s", cmd.keys, cmd.help))
-	}
-	lines = append(lines, "CPU and memory are those of all processes of a task, CPU% of one processor")
-	first := 0
-	c.list(1, c.h-2, len(lines), -1, &first, func(i int, p *pen, style tcell.Style) { p.put(lines[i], style) })
-}
-
 // footer draws the last line: a question, a message, or the keys.
 func (v *view) footer(c *canvas, p *pen) {
 	silent := v.silent(time.Now())
@@ -295,7 +277,7 @@ func (v *view) footer(c *canvas, p *pen) {
 		p.put("the run has not answered for "+task.Brief(silent)+": is it stopped?", c.warn)
 	case v.runs != nil:
 		p.put("enter show  q quit", c.dim)
-	case v.help || v.log != nil:
+	case v.log != nil:
 		p.put("q back", c.dim)
 	default:
 		for _, cmd := range commands {

@@ -115,7 +115,7 @@ func odd(name string, v *view) {
 			v.runs = append(v.runs, control.Hello{PID: 100 + i, State: control.Silent})
 		}
 	case "log":
-		v.log = &log{id: 7, state: "running", command: "make all", follow: true, close: func() {}}
+		v.log = &log{id: 7, state: "running", title: "make all", follow: true, close: func() {}}
 		for i := range 100 {
 			v.log.add(fmt.Appendf(nil, "line %d \x1b[1;31m\x1b[2J\t%s\x1b[0m\r\n", i, strings.Repeat("=", 50)), false)
 		}
@@ -157,7 +157,7 @@ func TestPictures(t *testing.T) {
 func TestTiny(t *testing.T) {
 	for _, w := range []int{0, 1, 2, 3, 8, 20, 39, 59, 60, 90} {
 		for _, h := range []int{0, 1, 2, 3, 4, 6, 9, 15, 16, 20} {
-			for _, v := range []*view{busy(30), {}, {help: true}, {log: &log{}}, {ask: &question{text: "cancel?"}}, {runs: make([]control.Hello, 3)}} {
+			for _, v := range []*view{busy(30), {}, {log: keysLog()}, {log: &log{}}, {ask: &question{text: "cancel?"}}, {runs: make([]control.Hello, 3)}} {
 				picture(t, v, w, h)
 			}
 		}

@@ -31,10 +31,8 @@ func (a *app) key(k tcell.Key, r rune) {
 			a.send(a.ask.request)
 		}
 		a.ask = nil
-	case a.help:
-		a.help = false
 	case a.log != nil:
-		if k == tcell.KeyEscape || r == 'q' || r == 'l' {
+		if k == tcell.KeyEscape || r == 'q' || r == 'l' || r == '?' {
 			a.log.close()
 			a.log = nil
 		} else if rows := moves(k, r, a.log.page); rows != 0 {
@@ -104,7 +102,7 @@ var commands = [...]struct {
 	do         func(a *app, key rune)
 }{
 	{"q", "quit", "quit; the run goes on", func(a *app, _ rune) { a.quit = true }},
-	{"?", "help", "show the keys", func(a *app, _ rune) { a.help = true }},
+	{"?", "help", "show the keys", nil},
 	{"p", "pause", "pause; again: resume", func(a *app, _ rune) {
 		op := "pause"
 		if a.status.State == "paused" {
@@ -127,7 +125,7 @@ var commands = [...]struct {
 	{"l", "log", "show the task's output, as it comes or as kept; also enter", func(a *app, _ rune) {
 		if t := a.chosenTask(); t != nil {
 			ctx, leave := context.WithCancel(context.Background())
-			a.log = &log{id: t.Task, state: t.State, command: t.shortName(), close: leave, follow: true}
+			a.log = &log{id: t.Task, state: t.State, title: t.shortName(), close: leave, follow: true}
 			go a.followLog(ctx, a.hello, a.log)
 		}
 	}},
@@ -146,6 +144,17 @@ var commands = [...]struct {
 	{"g", "graph", "show failures, running and waiting tasks, memory or load over time", func(a *app, _ rune) {
 		a.graphed = (a.graphed + 1) % len(graphs)
 	}},
+}
+
+// keysLog returns the list of keys.
+func keysLog() *log {
+	l := &log{title: "crew ctl top: the keys", close: func() {}}
+	text := "up down    choose a task, also one that has ended; also k j, page up and down,\n           home, end\nleft right shift the commands\n"
+	for _, c := range commands {
+		text += fmt.Sprintf("%-10s %s\n", c.keys, c.help)
+	}
+	l.add([]byte(text+"CPU and memory are those of all processes of a task, CPU% of one processor"), false)
+	return l
 }
 
 // confirmed returns a command that sends op after the user has confirmed text.
@@ -168,6 +177,8 @@ func (a *app) command(k tcell.Key, r rune) {
 		case !strings.ContainsRune(c.keys, r):
 		case a.over != "" && !strings.ContainsRune("q?s", r):
 			a.message = a.overText()
+		case r == '?':
+			a.log = keysLog()
 		default:
 			c.do(a, r)
 		}

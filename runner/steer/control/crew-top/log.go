@@ -16,12 +16,12 @@ const (
 	longest   = 2048 // bytes kept of a line
 )
 
-// log is the output of a task that is being shown.
+// log is the output of a task that is being shown, or the list of keys.
 type log struct {
-	id      uint64
-	state   string // of the task when the log was opened; as in task.Where
-	command string
-	close   func() // stops following
+	id    uint64 // 0 for the keys
+	state string // of the task when the log was opened; as in task.Where
+	title string
+	close func() // stops following
 
 	lines []*logLine
 	open  [2]*logLine // the incomplete last lines of stdout and stderr
@@ -82,8 +82,10 @@ func (l *log) add(p []byte, stderr bool) {
 // draw draws the log on the whole screen except the last line.
 func (l *log) draw(c *canvas) {
 	p := c.fill(0, c.bar)
-	p.put(fmt.Sprintf("task %d  %s  ", l.id, cmp.Or(l.ended, l.state)), c.title)
-	p.put(l.command, c.bar)
+	if l.id > 0 {
+		p.put(fmt.Sprintf("task %d  %s  ", l.id, cmp.Or(l.ended, l.state)), c.title)
+	}
+	p.put(l.title, c.bar)
 	l.page = max(1, c.h-2)
 	if l.follow {
 		l.first = len(l.lines)

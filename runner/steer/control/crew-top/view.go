@@ -40,8 +40,7 @@ type view struct {
 	runs     []control.Hello // runs to choose from; nil once one is chosen
 	run      int             // the marked run
 	firstRun int             // the first run shown
-	help     bool            // the list of keys is shown
-	log      *log            // the log that is shown; nil for none
+	log      *log            // the log or list of keys that is shown; nil for none
 	ask      *question       // a pending question; nil for none
 	message  string          // shown until the next key
 }
