@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"reflect"
 	"strings"
+	"syscall"
 	"text/template"
 	"time"
 
@@ -30,8 +31,8 @@ func showState(dir string, json bool, stdout io.Writer) (err error) {
 		t.Summary, t.Report, err = history.State(dir)
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s holds no journal", dir)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%s holds no journal: give the directory of a run with --state", dir)
 	case err != nil || json:
 		return err
 	}
