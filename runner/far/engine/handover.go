@@ -78,7 +78,7 @@ func newUploader(h wiring.Detachment, s *session, key *credentials.Key) (*upload
 	u.record = runRecord{RunInfo: newRunInfo(h.Queue, h.Name, s.user, id), Options: RunOptions{
 		Orders: h.Orders, Load: h.Load, Template: u.builder.template, Secret: id.Secret,
 	}}
-	u.record.Progress = &Progress{}
+	u.record.Progress, u.record.Job = &Progress{}, u.builder.job()
 	u.lines = u.space.Buffer()
 	return u, nil
 }

@@ -161,7 +161,7 @@ func (g *siege) storm() {
 		workers, err = (&messageBuilder{}).probeWorkers(t.Context(), s, "default")
 		return err != nil
 	}, "the worker, which is refused")
-	like := Presence{Queue: "evil", Version: Version, Host: "m", Slots: 1, TTL: time.Second, State: ready, Template: fmt.Sprintf("%x", sum), Command: text, Signed: true}
+	like := Presence{Queue: "evil", Version: Version, Host: "m", Slots: 1, TTL: time.Second, State: ready, Job: Job{fmt.Sprintf("%x", sum), text, true}}
 	rogues := make([]Presence, 5)
 	for i := range rogues {
 		rogues[i] = like

@@ -115,18 +115,21 @@ func allUnits(a task.Attempt, there []task.Units) []task.Units {
 	return units
 }
 
-// unusable returns why the run cannot use a worker, or "".
-func (b *messageBuilder) unusable(p Presence) string {
+// job describes the tasks of the run.
+func (b *messageBuilder) job() Job { return Job{fmt.Sprintf("%x", b.template), b.text, b.commands} }
+
+// unusable returns why a run of that wire format cannot use a worker, or "".
+func (k *Job) unusable(p *Presence, version int) string {
 	switch {
-	case p.Version != Version:
+	case p.Version != version:
 		return fmt.Sprintf("worker %s speaks version %d of crew's wire format, not %d: install the same version of crew on all machines",
-			p.Host, p.Version, Version)
-	case b.commands && !p.Signed:
+			p.Host, p.Version, version)
+	case k.Signed && !p.Signed:
 		return "worker " + p.Host + " runs no signed commands: start it with --allow-commands --trust FILE"
-	case !b.commands && p.Template == "":
-		return "worker " + p.Host + " has no command of its own: start it with crew worker ... -- " + b.text + ", or give this run --sign FILE"
-	case !b.commands && p.Template != fmt.Sprintf("%x", b.template):
-		return "worker " + p.Host + " runs " + p.Command + ", not " + b.text + ": write the same command here and there"
+	case !k.Signed && p.Template == "":
+		return "worker " + p.Host + " has no command of its own: start it with crew worker ... -- " + k.Command + ", or give this run --sign FILE"
+	case !k.Signed && p.Template != k.Template:
+		return "worker " + p.Host + " runs " + p.Command + ", not " + k.Command + ": write the same command here and there"
 	}
 	return ""
 }
@@ -134,14 +137,14 @@ func (b *messageBuilder) unusable(p Presence) string {
 // probeWorkers looks for workers of a queue and returns those found, as soon as one is usable or not
 // ready. If there are workers but all are ready and unusable, it returns an error.
 func (b *messageBuilder) probeWorkers(ctx context.Context, s *session, queue string) (live []Presence, err error) {
-	why := ""
+	why, job := "", b.job()
 	err = s.discover(ctx, func(m *nats.Msg) bool {
 		p, ok := parsePresence(m.Subject, m.Data)
 		if !ok || p.State == gone {
 			return true
 		}
 		live = append(live, p)
-		if why = b.unusable(p); p.State != ready {
+		if why = job.unusable(&p, Version); p.State != ready {
 			why = ""
 		}
 		return why != ""

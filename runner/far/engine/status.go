@@ -136,6 +136,16 @@ func (s *session) queryStatus(ctx context.Context, run string) (*engineStatus, e
 	st := &engineStatus{Workers: slices.AppendSeq([]Presence{}, maps.Values(workers)), Queues: []queueStatus{}, Runs: slices.AppendSeq([]RunInfo{}, maps.Values(runs))}
 	slices.SortFunc(st.Workers, func(a, b Presence) int { return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.ID, b.ID)) })
 	slices.SortFunc(st.Runs, func(a, b RunInfo) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Run, b.Run)) })
+	for i := range st.Runs {
+		r := &st.Runs[i]
+		r.Refused = nil
+		for j := range st.Workers {
+			w := &st.Workers[j]
+			if why := r.unusable(w, r.Version); why != "" && w.Queue == r.Queue && r.State == runRunning && r.Job != (Job{}) {
+				r.Refused = append(r.Refused, why)
+			}
+		}
+	}
 	queues := map[string]queueStatus{}
 	for _, w := range st.Workers {
 		q := queues[w.Queue]
@@ -198,6 +208,14 @@ func (st *engineStatus) text() string {
 			state += fmt.Sprintf(" (%d of %s%s)", r.Done, task.Count(int64(r.Tasks), "task"), more)
 		}
 		row(r.Run, r.Name, r.Queue, state, r.Since.Local().Format(time.DateTime), fmt.Sprintf("%s, process %d", r.Host, r.PID))
+	}
+	for _, r := range st.Runs {
+		if len(r.Refused) > 0 {
+			row()
+		}
+		for _, why := range r.Refused {
+			row("run " + cmp.Or(r.Name, r.Run) + ": " + why)
+		}
 	}
 	_ = t.Flush()
 	return b.String()

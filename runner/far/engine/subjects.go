@@ -88,27 +88,32 @@ func runInfoSubject(user, run string) string      { return "crew.e." + user + ".
 // Presence announces a worker, as JSON: every quarter of TTL, and on request. A worker that starts, or
 // continues after its lease has run out, takes a new ID.
 type Presence struct {
-	Queue    string        `json:"queue"`
-	Version  int           `json:"version"`
-	ID       string        `json:"id"`   // USER.NAME-RANDOM; part of subjects
-	Host     string        `json:"host"` // NAME; CREW_HOST
-	Slots    int           `json:"slots"`
-	Labels   []string      `json:"labels,omitempty"`
-	Offers   string        `json:"offers,omitempty"` // units for the --needs of tasks, as in gpu:2,mem:16
-	TTL      time.Duration `json:"ttl"`
-	State    string        `json:"state"`              // ready, paused (no slots), draining, gone
-	Template string        `json:"template,omitempty"` // digest of its command, in hexadecimal; "" without one
-	Command  string        `json:"command,omitempty"`  // its command for people
-	Signed   bool          `json:"signed,omitempty"`   // it runs signed commands
-	Since    time.Time     `json:"since"`
-	Busy     int           `json:"busy"`
-	Done     int64         `json:"done"`
-	Failed   int64         `json:"failed"`
+	Queue   string        `json:"queue"`
+	Version int           `json:"version"`
+	ID      string        `json:"id"`   // USER.NAME-RANDOM; part of subjects
+	Host    string        `json:"host"` // NAME; CREW_HOST
+	Slots   int           `json:"slots"`
+	Labels  []string      `json:"labels,omitempty"`
+	Offers  string        `json:"offers,omitempty"` // units for the --needs of tasks, as in gpu:2,mem:16
+	TTL     time.Duration `json:"ttl"`
+	State   string        `json:"state"` // ready, paused (no slots), draining, gone
+	Job
+	Since  time.Time `json:"since"`
+	Busy   int       `json:"busy"`
+	Done   int64     `json:"done"`
+	Failed int64     `json:"failed"`
 
 	// for a host of --ssh; other runs ignore these
 
 	Mark  string `json:"mark,omitempty"`  // identifies the host to the run
 	After string `json:"after,omitempty"` // ID of the previous worker on the host; it and all its tasks have ended
+}
+
+// Job describes the tasks that a worker runs, or that a run has.
+type Job struct {
+	Template string `json:"template,omitempty"` // digest of its command, in hexadecimal; "" without one
+	Command  string `json:"command,omitempty"`  // its command for people
+	Signed   bool   `json:"signed,omitempty"`   // signed commands
 }
 
 // The states of a worker.
@@ -132,7 +137,9 @@ type RunInfo struct {
 	Since     time.Time `json:"since"`
 	State     string    `json:"state"`
 	Paused    bool      `json:"paused,omitempty"`
-	For       string    `json:"for,omitempty"` // "" for a run; for a request to add tasks, the crew serve it is left for
+	Job                 // zero in a request to add tasks
+	Refused   []string  `json:"refused,omitempty"` // added by crew engine status: why workers of the queue run none of its tasks
+	For       string    `json:"for,omitempty"`     // "" for a run; for a request to add tasks, the crew serve it is left for
 	*Progress           // for a detached run or a request; Host and PID are then the hub's
 }
 

@@ -135,6 +135,7 @@ func (x *submitter) open() error {
 		return err
 	}
 	x.info, x.builder.secret = newRunInfo(x.sub.Queue, x.sub.Name, x.s.user, x.id), x.id.Secret
+	x.info.Job = x.builder.job()
 	x.attempts.out = outbox.New(x.s.requester, x.s.stalls)
 	if x.sub.Files.Any() {
 		f := x.sub.Files

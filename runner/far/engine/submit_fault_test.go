@@ -114,7 +114,7 @@ func TestRefusingWorkers(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		r := b.run(5, func(s *wiring.Submission) { s.Reach = 30 * time.Second })
 		r.said("no worker of queue q is there")
-		other, s := Presence{Queue: "q", Version: Version, ID: "=.w", Host: "w", Slots: 1, TTL: fakeTTL, State: ready, Template: "ab", Command: "make {}"}, b.connect(nil)
+		other, s := Presence{Queue: "q", Version: Version, ID: "=.w", Host: "w", Slots: 1, TTL: fakeTTL, State: ready, Job: Job{Template: "ab", Command: "make {}"}}, b.connect(nil)
 		for len(r.ending) == 0 {
 			require.NoError(t, s.publishJSON(presenceSubject("q", other.ID), other))
 			time.Sleep(time.Second)

@@ -116,7 +116,7 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake
 		t: b.t, s: b.connect(nil), queue: "q", run: run, orders: make(chan *AttemptOrder, 1000),
 		presence: Presence{
 			Queue: "q", Version: Version, ID: "=." + name + "-" + strings.ToLower(newIdentity().Run[:6]), Host: name, Slots: slots, TTL: fakeTTL,
-			State: ready, Template: fmt.Sprintf("%x", sum), Command: text,
+			State: ready, Job: Job{Template: fmt.Sprintf("%x", sum), Command: text},
 		},
 	}
 	b.t.Cleanup(f.s.close)

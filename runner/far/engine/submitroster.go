@@ -108,7 +108,7 @@ func (x *submitter) receivePresence(p Presence) {
 	r := &x.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w, why := r.workers[p.ID], x.builder.unusable(p)
+	w, why := r.workers[p.ID], x.info.unusable(&p, Version)
 	if why != "" && r.open { // before that, Submit may return the reason as an error
 		x.noticeOnceLocked(why)
 		r.refusal, r.refusedAt = why, time.Now()

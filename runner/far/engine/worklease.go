@@ -169,7 +169,7 @@ func (l *lease) endLocked() {
 // its run, and returns the attempts that have not begun if the run is paused.
 func (w *worker) presence(l *lease) Presence {
 	p := Presence{
-		Queue: w.work.Queue, Version: Version, ID: l.id, Host: w.host, Labels: w.work.Labels, Offers: w.offers, TTL: w.work.TTL, Signed: w.work.Commands, Since: l.since,
+		Queue: w.work.Queue, Version: Version, ID: l.id, Host: w.host, Labels: w.work.Labels, Offers: w.offers, TTL: w.work.TTL, Job: Job{Signed: w.work.Commands}, Since: l.since,
 		Mark: w.mark,
 	}
 	if w.hostLock != nil {
