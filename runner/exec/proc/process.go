@@ -66,14 +66,14 @@ func (p *process) unpin() {
 }
 
 // terminate asks the group and its descendants to end by sending sig. The outcome of the attempt
-// will be why.
+// will be why, unless its leader has exited before.
 func (p *process) terminate(why task.Outcome, sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reaped || p.pid == 0 {
 		return
 	}
-	if p.endedBy == 0 && !p.exited {
+	if p.endedBy == 0 && !p.exited && !kernel.Exited(p.pid, unix.WNOHANG) {
 		p.endedBy = why
 	}
 	switch {
