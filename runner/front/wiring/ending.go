@@ -100,7 +100,7 @@ func (w *wiring) endAttached(end *ending) {
 // inputNotes returns messages about input that was empty, unknown to --times, or not read.
 func (w *wiring) inputNotes(e core.Ending) (lines []string) {
 	o := w.opts
-	if e.Stats.InputEnd && e.Stats.Admitted == 0 && o.MayLackColons() && !o.Any("quiet pipe no-run-if-empty shard") && !w.readsTerminal() {
+	if e.Stats.InputEnd && e.Stats.Admitted == 0 && o.MayLackColons() && !o.Any("quiet pipe no-run-if-empty shard skip header eof") && !w.readsTerminal() {
 		what := "values"
 		if len(o.Words()) == 0 {
 			what = "commands"
