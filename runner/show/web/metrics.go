@@ -85,7 +85,7 @@ var exposition = template.Must(template.New("metrics").Funcs(template.FuncMap{
 	},
 }).Parse(metricsText))
 
-// showMetrics sends an OpenMetrics exposition of all runs in the list, also of those that are over.
+// showMetrics sends an OpenMetrics exposition of all runs in the list, even ended ones.
 func (s *server) showMetrics(w http.ResponseWriter, _ *http.Request) {
 	var all []*metrics
 	for _, r := range s.list() {

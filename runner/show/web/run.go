@@ -22,7 +22,7 @@ type run struct {
 	lines  lines
 	fold   *history.Fold
 	took   spread          // durations of attempts
-	status *control.Status // the latest; nil if there is none
+	status *control.Status // the latest, or nil
 	curves []series.Curves // the latest that the run has sent
 }
 

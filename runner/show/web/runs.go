@@ -27,7 +27,6 @@ func (s *server) keepFinding(ctx context.Context) {
 func (s *server) findRuns(ctx context.Context) {
 	found := control.List()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, h := range found {
 		if r := s.runs[h.PID]; r != nil && r.update(h) {
 			continue
@@ -36,26 +35,29 @@ func (s *server) findRuns(ctx context.Context) {
 		s.runs[h.PID] = r
 		s.wg.Go(func() { r.follow(ctx) })
 	}
-	s.forgetLocked()
+	s.mu.Unlock()
+	s.forget()
 }
 
-// forgetLocked drops runs that are over, except the last mostOver, and the lines of those that have been
-// over for longer than keptFor. The caller must hold mu.
-func (s *server) forgetLocked() {
+// forget drops runs that are over, except the last mostOver, and the lines of those that have been over for
+// longer than keptFor.
+func (s *server) forget() {
 	over := 0
-	for _, r := range s.listLocked() {
+	for _, r := range s.list() {
 		if r.Over.IsZero() {
 			continue
 		}
 		if over++; over > mostOver {
+			s.mu.Lock()
 			delete(s.runs, r.PID)
+			s.mu.Unlock()
 		} else if time.Since(r.Over) > keptFor {
 			r.run.dropLines()
 		}
 	}
 }
 
-// find returns the run with a process ID, or nil if there is none.
+// find returns the run with a process ID, or nil.
 func (s *server) find(pid string) *run {
 	n, _ := strconv.Atoi(pid)
 	s.mu.Lock()
@@ -71,14 +73,9 @@ type snapshot struct {
 
 // list returns the runs: first those that are not over, oldest first, then the others, the last to end
 // first.
-func (s *server) list() []snapshot {
+func (s *server) list() (list []snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.listLocked()
-}
-
-// listLocked is like list. The caller must hold mu.
-func (s *server) listLocked() (list []snapshot) {
 	for _, r := range s.runs {
 		list = append(list, snapshot{r, r.listed()})
 	}

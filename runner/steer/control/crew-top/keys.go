@@ -185,7 +185,7 @@ func (a *app) command(k tcell.Key, r rune) {
 	}
 }
 
-// chosenTask returns the chosen task. If there is none, it shows a message and returns nil.
+// chosenTask returns the chosen task. Without any task, it shows a message and returns nil.
 func (a *app) chosenTask() *row {
 	if len(a.tasks) == 0 {
 		a.message = "no task is running"
