@@ -92,11 +92,6 @@ func (c *canvas) list(y, rows, n, chosen int, first *int, draw func(i int, p *pe
 	}
 }
 
-// fallbacks are for terminals without Unicode.
-var fallbacks = [...]struct{ char, instead string }{
-	{"…", "~"}, {"▁", "_"}, {"▂", "."}, {"▃", ":"}, {"▄", "-"}, {"▅", "="}, {"▆", "+"}, {"▇", "*"}, {"█", "#"}, {"░", "."},
-}
-
 // levels are the columns of a graph, lowest first.
 const levels = "▁▂▃▄▅▆▇█"
 

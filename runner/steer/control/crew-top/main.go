@@ -92,8 +92,8 @@ func newScreen() (tcell.Screen, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take the terminal: %w: use crew ctl status", err)
 	}
-	for _, f := range fallbacks {
-		screen.RegisterRuneFallback([]rune(f.char)[0], f.instead)
+	for i, char := range []rune("…" + levels + "░") { // for terminals without Unicode
+		screen.RegisterRuneFallback(char, "~_.:-=+*#."[i:i+1])
 	}
 	return screen, nil
 }

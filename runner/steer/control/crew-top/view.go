@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -96,9 +95,7 @@ func (v *view) update(s *control.Status, used map[int]usage, now time.Time) {
 
 // sort sorts the running tasks. If the chosen task has ended, the task in its row is chosen.
 func (v *view) sort() {
-	slices.SortStableFunc(v.tasks[:v.running], func(a, b row) int {
-		return cmp.Or(orders[v.sortBy].compare(&a, &b), orders[0].compare(&a, &b), cmp.Compare(a.Task, b.Task))
-	})
+	slices.SortStableFunc(v.tasks[:v.running], func(a, b row) int { return orders[v.sortBy].compare(&a, &b) })
 	v.choose(v.chosenRow())
 }
 
