@@ -23,7 +23,6 @@ const attachLook = 200 * time.Millisecond
 type attached struct {
 	s       *session
 	run     *RunInfo
-	notices *notifier
 	store   *spool.Store
 	tasks   *bufio.Reader
 	results *bufio.Reader
@@ -35,14 +34,14 @@ type attached struct {
 }
 
 // Attach connects to a detached run, to show its results.
-func Attach(c wiring.Attachment) (wiring.Attached, error) {
-	s, err := connect(c.URL, c.Notice)
+func Attach(c *wiring.Call) (wiring.Attached, error) {
+	s, err := connect(c.Engine.URL, c.Notice)
 	if err != nil {
 		return nil, err
 	}
-	a := &attached{s: s, notices: &notifier{notice: c.Notice}, store: c.Store}
+	a := &attached{s: s, store: c.Store}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
-	if err := a.open(c.Run); err != nil {
+	if err := a.open(c.Ctl.Run); err != nil {
 		err = s.explain(err)
 		_ = a.Close()
 		return nil, err
@@ -86,7 +85,7 @@ type remoteFile struct {
 func (r *remoteFile) Read(p []byte) (int, error) {
 	a := r.a
 	for len(r.rest) == 0 {
-		got, err := a.s.askUntilDone(a.ctx, a.notices, r.order)
+		got, err := a.s.askUntilDone(a.ctx, r.order)
 		switch {
 		case errors.Is(err, errNoRun):
 			return 0, fmt.Errorf("run %s was cancelled, or its results were fetched by another crew engine attach", a.run.Run)
@@ -97,7 +96,7 @@ func (r *remoteFile) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		case len(got.Data) == 0:
 			if got.Notice != "" {
-				a.notices.notify("the hub says: " + task.Printable(got.Notice))
+				a.s.notices.notify("the hub says: " + task.Printable(got.Notice))
 			}
 			if !sleep(a.ctx, attachLook) {
 				return 0, io.EOF

@@ -22,34 +22,34 @@ func Far() *wiring.Far {
 }
 
 // Main runs a command of crew engine.
-func Main(c wiring.EngineCall) error {
-	switch c.Verb {
+func Main(c *wiring.Call, verb string) error {
+	switch verb {
 	case "serve":
-		return serve(&c)
+		return serve(c)
 	case "key":
 		k := credentials.NewKey()
-		if err := k.Save(c.Run); err != nil {
+		if err := k.Save(c.Ctl.Run); err != nil {
 			return err
 		}
-		return write(&c, k.Line()+"\n") // for the --trust file of workers
+		return write(c, k.Line()+"\n") // for the --trust file of workers
 	case "init":
-		return write(&c, "# These are the least rights, as a part of nats-server.conf:\n"+leastRights())
+		return write(c, "# These are the least rights, as a part of nats-server.conf:\n"+leastRights())
 	}
-	s, err := connectFor(&c)
+	s, err := connectFor(c)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	return s.explain(s.carryOut(&c))
+	return s.explain(s.carryOut(c, verb))
 }
 
 // connectFor connects for a command of crew engine. With --dir it connects as the owner of the hub
 // there, for which it waits up to startWait: the hub may still be starting.
-func connectFor(c *wiring.EngineCall) (s *session, err error) {
-	if c.Dir == "" {
-		return connect(c.URL, c.Notice)
+func connectFor(c *wiring.Call) (s *session, err error) {
+	if c.Hub.Dir == "" {
+		return connect(c.Engine.URL, c.Notice)
 	}
-	file, notices := filepath.Join(c.Dir, ownerFile), notifier{notice: c.Notice}
+	file, notices := filepath.Join(c.Hub.Dir, ownerFile), notifier{notice: c.Notice}
 	for end := time.Now().Add(startWait); ; time.Sleep(reconnectWait) {
 		s, err = connect(file, c.Notice)
 		missing, left := errors.Is(err, os.ErrNotExist), time.Until(end)
@@ -57,15 +57,15 @@ func connectFor(c *wiring.EngineCall) (s *session, err error) {
 		case !missing && !errors.Is(err, errNoServer), left < 0 && !missing:
 			return s, err
 		case left < 0:
-			return nil, fmt.Errorf("there is no hub in %s: start crew engine serve --dir %[1]s", c.Dir)
+			return nil, fmt.Errorf("there is no hub in %s: start crew engine serve --dir %[1]s", c.Hub.Dir)
 		case left < startWait-time.Second:
-			notices.notify("waiting for the hub in " + c.Dir)
+			notices.notify("waiting for the hub in " + c.Hub.Dir)
 		}
 	}
 }
 
-func (s *session) carryOut(c *wiring.EngineCall) error {
-	switch c.Verb {
+func (s *session) carryOut(c *wiring.Call, verb string) error {
+	switch verb {
 	case "status":
 		return s.status(c)
 	case opDrain:
@@ -104,10 +104,10 @@ func (s *session) askHub(subject string, o Order) (Answer, error) {
 }
 
 // invite asks the hub to let a user connect, and prints the user's context.
-func (s *session) invite(c *wiring.EngineCall) error {
-	u := &credentials.User{Name: c.Run, Submitter: c.Invite.Submitter}
-	if c.Invite.For > 0 {
-		u.Expires = time.Now().Add(c.Invite.For).Truncate(time.Second)
+func (s *session) invite(c *wiring.Call) error {
+	u := &credentials.User{Name: c.Ctl.Run, Submitter: c.Hub.Invite.Submitter}
+	if c.Hub.Invite.For > 0 {
+		u.Expires = time.Now().Add(c.Hub.Invite.For).Truncate(time.Second)
 	}
 	a, err := s.askHub(hubSubject, Order{Op: opInvite, User: u})
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *session) invite(c *wiring.EngineCall) error {
 	return err
 }
 
-func printContext(c *wiring.EngineCall, x *address.Context) error {
+func printContext(c *wiring.Call, x *address.Context) error {
 	if st, err := c.Out.Stat(); err == nil && st.Mode().IsRegular() {
 		_ = c.Out.Chmod(0o600) // fails if the file is another user's
 	}
@@ -132,15 +132,15 @@ func printContext(c *wiring.EngineCall, x *address.Context) error {
 }
 
 // revoke asks the hub to remove a user and close the user's connections.
-func (s *session) revoke(c *wiring.EngineCall) error {
-	a, err := s.askHub(hubSubject, Order{Op: opRevoke, User: &credentials.User{Name: c.Run}})
+func (s *session) revoke(c *wiring.Call) error {
+	a, err := s.askHub(hubSubject, Order{Op: opRevoke, User: &credentials.User{Name: c.Ctl.Run}})
 	if err != nil {
 		return err
 	}
-	return write(c, fmt.Sprintf("%s revoked, %s closed\n", c.Run, task.Count(int64(a.Conns), "connection")))
+	return write(c, fmt.Sprintf("%s revoked, %s closed\n", c.Ctl.Run, task.Count(int64(a.Conns), "connection")))
 }
 
-func write(c *wiring.EngineCall, text string) error {
+func write(c *wiring.Call, text string) error {
 	_, err := io.WriteString(c.Out, text)
 	return err
 }

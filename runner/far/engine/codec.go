@@ -9,7 +9,7 @@ import (
 
 	"crew/runner/decide/task"
 	"crew/runner/far/wire"
-	"crew/runner/front/wiring"
+	"crew/runner/front/cli"
 )
 
 var errGarbage = wire.ErrGarbage
@@ -67,14 +67,12 @@ func splitMessages(msg []byte) iter.Seq[[]byte] {
 	}
 }
 
-// digest returns a hash of a command, by which submitters and workers compare theirs, and the command
-// for people. Two commands with the same digest do the same with a record that has the same columns;
-// the names of the columns are part of each attempt.
-func digest(t wiring.Template) (sum [32]byte, text string) {
-	t.Names, t.Caps = nil, nil
-	b := wire.Append([]byte("crew-template-4"), &t)
-	words := t.Options()
-	for _, w := range t.Words {
+// digest returns a hash of a command, by which submitters and workers compare theirs, and the command for people.
+// Two commands with the same digest do the same with a record that has the same columns.
+func digest(o *cli.Options) (sum [32]byte, text string) {
+	words := o.CommandOptions()
+	b := wire.Append([]byte("crew-template-5"), []any{o.Protocol(), words, o.Words()})
+	for _, w := range o.Words() {
 		words = append(words, task.Quote(w))
 	}
 	return sha256.Sum256(b), strings.Join(words, " ")

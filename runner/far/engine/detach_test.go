@@ -15,7 +15,6 @@ import (
 	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 	"crew/runner/far/travel"
-	"crew/runner/front/cli"
 	"crew/runner/front/wiring"
 )
 
@@ -35,7 +34,7 @@ func (b *broker) dispatches() {
 
 // Bytes that a crash has left at the end of the results file are no result.
 func TestCutResults(t *testing.T) {
-	record := runRecord{RunInfo: newRunInfo("q", "", "=", identity{Run: "r"}), Options: RunOptions{Secret: newIdentity().Secret}}
+	record := runRecord{RunInfo: newRunInfo("q", "", "=", identity{Run: "r"}), Options: RunOptions{Attempts: encode(kindAttempt, &Attempt{}), Secret: newIdentity().Secret}}
 	record.Progress = &Progress{Tasks: 2}
 	dir := filepath.Join(t.TempDir(), "r")
 	write := func(name, text string) {
@@ -87,7 +86,7 @@ func TestHandOverWithdrawn(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		b.dispatches()
 		s := b.connect(nil)
-		u, err := newUploader(wiring.Detachment{Place: wiring.Place{Engine: cli.Engine{Queue: "q"}}, Load: wiring.Load{Command: testCommand}, Notice: quiet}, s, nil)
+		u, err := newUploader(testCall(), wiring.Orders{}, s, nil)
 		require.NoError(t, err)
 		long := bytes.Repeat([]byte("x"), maxMessage)
 		for id := range uint64(3) {

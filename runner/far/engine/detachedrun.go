@@ -62,12 +62,13 @@ func Submitted(dir string) int {
 	}
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM) // the hub gets them, too, and ends this process
 	r := &d.record
-	b := newMessageBuilder(&r.Options.Load)
-	b.template, b.live = r.Options.Template, true
+	base, _ := decode[Attempt](r.Options.Attempts, kindAttempt) // valid has checked it
+	b := messageBuilder{base: *base, Job: r.Job}
+	b.base.Live = true
 	status := wiring.RunDetached(&wiring.DetachedRun{
-		Orders: r.Options.Orders, Name: r.Name, Command: b.text, Tasks: r.Tasks, Paused: r.Paused, State: filepath.Join(dir, stateDir),
+		Orders: r.Options.Orders, Name: r.Name, Command: r.Job.Command, Tasks: r.Tasks, Paused: r.Paused, State: filepath.Join(dir, stateDir),
 		Source: d, Results: d.results, WrapSink: d.syncResults, Do: d.carryOut, Finish: d.recordEnd,
-	}, &wiring.Far{Submit: func(sub wiring.Submission) (wiring.Executor, error) { return d.submit(sub, b) }})
+	}, &wiring.Far{Submit: func(sub *wiring.Call) (wiring.Executor, error) { return d.submit(sub, b) }})
 	if status == statusUsage || d.badTask.Load() {
 		return statusHopeless
 	}
@@ -123,11 +124,11 @@ func (d *detachedRun) recover() error {
 }
 
 // submit returns the executor of the run.
-func (d *detachedRun) submit(sub wiring.Submission, b messageBuilder) (wiring.Executor, error) {
+func (d *detachedRun) submit(sub *wiring.Call, b messageBuilder) (wiring.Executor, error) {
 	if err := d.recover(); err != nil {
 		return nil, err
 	}
-	r, options := &d.record, &d.record.Options
+	r := &d.record
 	owner, err := address.Read(filepath.Join(string(d.runDir), "..", "..", ownerFile))
 	if err != nil {
 		return nil, err
@@ -137,9 +138,9 @@ func (d *detachedRun) submit(sub wiring.Submission, b messageBuilder) (wiring.Ex
 		return nil, err
 	}
 	d.s.setUser(r.User)
-	sub.Load, sub.Queue = options.Load, r.Queue
+	sub.Engine.Queue, sub.Coproc.Window = r.Queue, r.Options.Window
 	x := &submitter{detached: r, builder: b}
-	if b.commands {
+	if b.Signed {
 		x.builder.sign = d.sign
 	}
 	d.submitter, d.do = x, sub.Do

@@ -16,12 +16,12 @@ import (
 )
 
 // drain tells workers to end once their attempts have ended, and returns once they have confirmed.
-func (s *session) drain(c *wiring.EngineCall) error {
+func (s *session) drain(c *wiring.Call) error {
 	st, err := s.queryStatus(context.Background(), "")
 	if err != nil {
 		return fmt.Errorf("look for workers: %w", err)
 	}
-	list, err := st.workers(c.Work, c.Queue)
+	list, err := st.workers(c.Ctl.Work, c.Ctl.Queue)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 
 	"crew/runner/decide/task"
 	"crew/runner/exec/spool"
-	"crew/runner/far/credentials"
 	"crew/runner/front/wiring"
 	"crew/runner/keep/journal"
 )
@@ -29,7 +28,6 @@ const storeMemory = 16 << 20
 type uploader struct {
 	s       *session
 	builder messageBuilder
-	notices *notifier
 	record  runRecord
 	space   *spool.Store
 	lines   *spool.Buffer
@@ -38,17 +36,17 @@ type uploader struct {
 // Detach hands a run over to a hub and returns its ID. fill adds the tasks, numbered from 1. Detach
 // returns an error if there are workers but none is usable for the run. If ctx is done first, it
 // returns "", and the hub keeps nothing of the run.
-func Detach(ctx context.Context, h wiring.Detachment, fill func(add func(*task.Task) error) error) (run string, err error) {
-	key, err := signingKey(&h.Load)
+func Detach(ctx context.Context, c *wiring.Call, orders wiring.Orders, fill func(add func(*task.Task) error) error) (run string, err error) {
+	sign, err := signer(c, signLasting)
 	if err != nil {
 		return "", err
 	}
-	s, err := connectHub(h.URL, h.Notice)
+	s, err := connectHub(c.Engine.URL, c.Notice)
 	if err != nil {
 		return "", err
 	}
 	defer s.close()
-	u, err := newUploader(h, s, key)
+	u, err := newUploader(c, orders, s, sign)
 	if err != nil {
 		return "", s.explain(err)
 	}
@@ -66,19 +64,17 @@ func Detach(ctx context.Context, h wiring.Detachment, fill func(add func(*task.T
 }
 
 // newUploader returns an uploader without tasks.
-func newUploader(h wiring.Detachment, s *session, key *credentials.Key) (*uploader, error) {
-	u := &uploader{s: s, notices: &notifier{notice: h.Notice}, builder: newMessageBuilder(&h.Load), space: spool.New(storeMemory, "")}
-	if _, err := u.builder.probeWorkers(context.Background(), s, h.Queue); err != nil {
+func newUploader(c *wiring.Call, orders wiring.Orders, s *session, sign func(*Attempt, string)) (*uploader, error) {
+	u := &uploader{s: s, builder: newMessageBuilder(c), space: spool.New(storeMemory, "")}
+	if _, err := u.builder.probeWorkers(context.Background(), s, c.Engine.Queue); err != nil {
 		return nil, err
 	}
-	if key != nil {
-		u.builder.sign = func(a *Attempt, subject string) { signLasting(key, a, subject) }
-	}
+	u.builder.sign = sign
 	id := newIdentity()
-	u.record = runRecord{RunInfo: newRunInfo(h.Queue, h.Name, s.user, id), Options: RunOptions{
-		Orders: h.Orders, Load: h.Load, Template: u.builder.template, Secret: id.Secret,
+	u.record = runRecord{RunInfo: newRunInfo(c.Engine.Queue, c.Control.Name, s.user, id), Options: RunOptions{
+		Orders: orders, Attempts: encode(kindAttempt, &u.builder.base), Window: c.Coproc.Window, Secret: id.Secret,
 	}}
-	u.record.Progress, u.record.Job = &Progress{}, u.builder.job()
+	u.record.Progress, u.record.Job = &Progress{}, u.builder.Job
 	u.lines = u.space.Buffer()
 	return u, nil
 }
@@ -135,7 +131,7 @@ func identityOf(id uint64) (sum [16]byte) {
 // upload hands the run over to the hub. See Detach.
 func (u *uploader) upload(ctx context.Context) (run string, err error) {
 	defer u.space.Close()
-	switch err = u.s.handOver(ctx, u.notices, &u.record, u.lines, u.lines.Len()); err {
+	switch err = u.s.handOver(ctx, &u.record, u.lines, u.lines.Len()); err {
 	case nil:
 		return u.record.Run, nil
 	case ctx.Err(): // the caller has cancelled it
@@ -146,12 +142,12 @@ func (u *uploader) upload(ctx context.Context) (run string, err error) {
 
 // handOver hands a run with its tasks over to the hub, and closes tasks. If it returns the error of
 // ctx, the hub keeps nothing of the run.
-func (s *session) handOver(ctx context.Context, notices *notifier, record *runRecord, tasks task.Live, size int64) error {
+func (s *session) handOver(ctx context.Context, record *runRecord, tasks task.Live, size int64) error {
 	lines, err := s.blobs.Add(tasks, size)
 	defer s.blobs.Drop(lines)
 	o := Order{Op: opStore, ID: ID{Run: record.Run}, Record: record, Tasks: &lines}
 	for a := (Answer{Wait: true}); err == nil && a.Wait; {
-		if a, err = s.askUntilDone(ctx, notices, o); a.None {
+		if a, err = s.askUntilDone(ctx, o); a.None {
 			err = errors.New(a.Err)
 		}
 	}
@@ -168,7 +164,7 @@ func (s *session) handOver(ctx context.Context, notices *notifier, record *runRe
 
 // askUntilDone repeats an order about a detached run until the hub has carried it out, or ctx is done.
 // It returns errNoRun if the hub will never carry it out.
-func (s *session) askUntilDone(ctx context.Context, notices *notifier, o Order) (Answer, error) {
+func (s *session) askUntilDone(ctx context.Context, o Order) (Answer, error) {
 	for {
 		a, err := s.askHub(dispatchSubject(s.user), o)
 		switch {
@@ -180,7 +176,7 @@ func (s *session) askUntilDone(ctx context.Context, notices *notifier, o Order) 
 			if isTransient(err) {
 				err = errors.New("the hub does not answer")
 			}
-			notices.notify(err.Error() + ": trying again")
+			s.notices.notify(err.Error() + ": trying again")
 		}
 		sleep(ctx, retryWait)
 	}

@@ -155,7 +155,7 @@ func (g *siege) storm() {
 	rogue, err := connect(g.worker, nil)
 	require.NoError(t, err)
 	defer rogue.close()
-	sum, text := digest(wiring.Template{Words: []string{"echo", "{}"}, Replace: "{}"})
+	sum, text := digest(&cli.Options{Command: cli.Command{Words: []string{"echo", "{}"}}})
 	var workers []Presence
 	crewtest.Until(t, func() bool {
 		workers, err = (&messageBuilder{}).probeWorkers(t.Context(), s, "default")
@@ -214,8 +214,9 @@ func (g *siege) storm() {
 // store hands over a run with random changes.
 func (g *siege) store(s *session) {
 	h, queue := g.hostile, []string{"evil", "default"}[g.hostile.IntN(2)]
-	load := wiring.Load{Command: wiring.Template{Words: []string{"echo", "{}"}, Replace: "{}"}}
-	u, err := newUploader(wiring.Detachment{Place: wiring.Place{Engine: cli.Engine{Queue: queue}}, Load: load, Orders: *spoilt(h, wiring.Orders{Words: []string{"--retries=1", "--halt=now,fail=2"}}), Notice: quiet}, s, nil)
+	c := testCall()
+	c.Command.Words, c.Engine.Queue = []string{"echo", "{}"}, queue
+	u, err := newUploader(c, *spoilt(h, wiring.Orders{Words: []string{"--retries=1", "--halt=now,fail=2"}}), s, nil)
 	if err != nil {
 		return // no worker can be
 	}

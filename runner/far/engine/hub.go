@@ -28,7 +28,7 @@ import (
 const hubName = "crew" // name of the hub's server
 
 // serve runs a hub until a signal ends it.
-func serve(c *wiring.EngineCall) error {
+func serve(c *wiring.Call) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	h, err := openHub(c)
@@ -44,7 +44,7 @@ func serve(c *wiring.EngineCall) error {
 		return err
 	}
 	defer s.close()
-	if h.runs, err = newDispatcher(ctx, s, h.server.InProcessConn, h.file("runs"), c.MaxOutput, c.Notice); err != nil {
+	if h.runs, err = newDispatcher(ctx, s, h.server.InProcessConn, h.file("runs"), c.Hub.MaxOutput, c.Notice); err != nil {
 		return err
 	}
 	if _, err = s.serveOrders(hubSubject, h.carryOut); err != nil {
@@ -77,18 +77,18 @@ type hub struct {
 const ownerFile = "admin.json"
 
 // openHub opens the hub's directory and starts its server.
-func openHub(c *wiring.EngineCall) (h *hub, err error) {
+func openHub(c *wiring.Call) (h *hub, err error) {
 	h = &hub{}
 	defer func() {
 		if err != nil {
 			h.close()
 		}
 	}()
-	l, err := address.ListenAt(c.Listen, c.Hosts, c.Cert != "")
+	l, err := address.ListenAt(c.Hub.Listen, c.Hub.Hosts, c.Hub.Cert != "")
 	if err != nil {
 		return h, err
 	}
-	if err := h.openDir(c.Dir); err != nil {
+	if err := h.openDir(c.Hub.Dir); err != nil {
 		return h, err
 	}
 	if err := l.Probe(); err != nil {
@@ -109,20 +109,20 @@ func openHub(c *wiring.EngineCall) (h *hub, err error) {
 	}
 	h.server.SetLogger(&serverLog{notifier{notice: c.Notice}}, false, false)
 	port := h.server.Addr().(*net.TCPAddr).Port
-	if h.url = l.URL(port); l.TLS && c.Cert == "" && net.ParseIP(l.Host).IsUnspecified() {
+	if h.url = l.URL(port); l.TLS && c.Hub.Cert == "" && net.ParseIP(l.Host).IsUnspecified() {
 		h.localURL = fmt.Sprintf("tls://127.0.0.1:%d,", port)
 	}
 	return h, nil
 }
 
 // secure sets the TLS options of the server.
-func (h *hub) secure(c *wiring.EngineCall, l *address.Listening, o *server.Options) error {
+func (h *hub) secure(c *wiring.Call, l *address.Listening, o *server.Options) error {
 	var cert credentials.Certificate
 	var err error
-	if c.Cert == "" {
+	if c.Hub.Cert == "" {
 		cert, err = credentials.MakeCertificate(h.dir, l.Names)
 	} else {
-		cert, err = credentials.LoadCertificate(c.Cert, c.Key, c.Hosts)
+		cert, err = credentials.LoadCertificate(c.Hub.Cert, c.Hub.Key, c.Hub.Hosts)
 	}
 	l.Names, h.ca = cert.Names, cert.CA
 	o.TLS, o.TLSTimeout, o.TLSConfig = true, 5, cert.TLS

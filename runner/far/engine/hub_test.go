@@ -31,8 +31,8 @@ import (
 func quiet(string) {}
 
 // served returns the call of crew engine serve for a directory.
-func served(dir, listen string) *wiring.EngineCall {
-	return &wiring.EngineCall{Hub: cli.Hub{Dir: dir, Listen: listen}, Notice: quiet}
+func served(dir, listen string) *wiring.Call {
+	return &wiring.Call{Options: &cli.Options{Hub: cli.Hub{Dir: dir, Listen: listen}}, Notice: quiet}
 }
 
 // testHub returns a hub on a free port of the loopback interface.
@@ -85,7 +85,7 @@ func certificate(t *testing.T, name string) (cert, key string) {
 
 // reopenHub opens a hub on the port of one that was closed. A program that another test is starting
 // may also have the port open for a moment.
-func reopenHub(t *testing.T, c *wiring.EngineCall) (h *hub) {
+func reopenHub(t *testing.T, c *wiring.Call) (h *hub) {
 	t.Helper()
 	var err error
 	crewtest.Until(t, func() bool {
@@ -116,8 +116,8 @@ func TestHubTLS(t *testing.T) {
 	h.close()
 
 	// The certificate authority stays, so the contexts stay valid.
-	c.Hosts = []string{"localhost", "::1"}
-	c.Listen = "127.0.0.1:" + port
+	c.Hub.Hosts = []string{"localhost", "::1"}
+	c.Hub.Listen = "127.0.0.1:" + port
 	h = reopenHub(t, c)
 	require.Equal(t, "tls://localhost:"+port+",tls://[::1]:"+port, h.url)
 	require.Contains(t, h.previousURL, was)
@@ -135,7 +135,7 @@ func TestHubTLS(t *testing.T) {
 func TestOwnCertificate(t *testing.T) {
 	t.Parallel()
 	c := served(t.TempDir(), "0.0.0.0:0")
-	c.Cert, c.Key = certificate(t, "localhost")
+	c.Hub.Cert, c.Hub.Key = certificate(t, "localhost")
 	h, err := openHub(c)
 	require.NoError(t, err)
 	require.Regexp(t, `^tls://localhost:\d+$`, h.url)
@@ -148,13 +148,13 @@ func TestOwnCertificate(t *testing.T) {
 		_, err := openHub(c)
 		require.ErrorContains(t, err, why)
 	}
-	c.Hosts = []string{"hub.example.com"}
+	c.Hub.Hosts = []string{"hub.example.com"}
 	fails("is not valid for --host hub.example.com")
-	c.Hosts, c.Key = nil, c.Cert
+	c.Hub.Hosts, c.Hub.Key = nil, c.Hub.Cert
 	fails("read the certificate")
-	c.Cert, c.Key = certificate(t, "*.example.com")
+	c.Hub.Cert, c.Hub.Key = certificate(t, "*.example.com")
 	fails("give --host NAME, the name by which clients reach the hub")
-	c.Hosts = []string{"hub.example.com"}
+	c.Hub.Hosts = []string{"hub.example.com"}
 	h, err = openHub(c)
 	require.NoError(t, err)
 	h.close()

@@ -118,7 +118,8 @@ func (r *runRecord) valid() bool {
 	if r.For != "" {
 		return validName(r.Run) && s != nil && s.Tasks == 0
 	}
-	return validName(r.Run) && validName(r.Queue) && s != nil && len(r.Options.Secret) == aes.BlockSize && s.Tasks <= math.MaxInt64/100
+	_, bad := decode[Attempt](r.Options.Attempts, kindAttempt)
+	return bad == nil && validName(r.Run) && validName(r.Queue) && s != nil && len(r.Options.Secret) == aes.BlockSize && s.Tasks <= math.MaxInt64/100
 }
 
 // each calls f with each stored result and the offset of its outputs. It returns the length of all
@@ -220,7 +221,7 @@ func (d *dispatcher) newRun(record runRecord) *hubRun {
 	}}
 	h.ctx, h.giveUp = context.WithCancel(d.ctx)
 	h.expiry = time.AfterFunc(math.MaxInt64, func() { _ = d.forget(h) })
-	about := control.Hello{Name: record.Name, Command: task.Bytes(newMessageBuilder(&record.Options.Load).text)}
+	about := control.Hello{Name: record.Name, Command: task.Bytes(record.Job.Command)}
 	server := control.Serve(control.Config{About: about, Do: h.answerEnded, Delay: control.NoSocket, Details: control.Details{Ended: h.ended}})
 	_ = server.Sink().Close(task.Stats{}) // no more tasks will come
 	h.remoteClients.ServeClient = server.ServeClient

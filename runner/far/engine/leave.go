@@ -33,29 +33,29 @@ func (d *dispatcher) isTaken(run string) bool {
 	return err == nil && validName(run)
 }
 
-// Leave connects to a hub and returns a function that leaves a request to add tasks there for a crew
-// serve. When leave returns nil, the request is on the hub's disk. end closes the connection.
-func Leave(c wiring.Leaving) (leave func(line []byte) error, end func(), err error) {
-	wait := max(c.Wait, 2*answerWait)
-	s, err := connectHub(c.URL, c.Notice)
+// Leave connects to a hub and calls each with a function that leaves a request to add tasks there for a crew
+// serve. When leave returns nil, the request is on the hub's disk.
+func Leave(c *wiring.Call, each func(leave func(line []byte) error) error) error {
+	wait := max(c.Ctl.Block, 2*answerWait)
+	s, err := connectHub(c.Ctl.URL, c.Notice)
 	for end := time.Now().Add(wait); (errors.Is(err, errNoServer) || errors.Is(err, errNoAnswer)) && time.Now().Before(end); time.Sleep(reconnectWait) {
-		s, err = connectHub(c.URL, c.Notice)
+		s, err = connectHub(c.Ctl.URL, c.Notice)
 	}
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	notices := &notifier{notice: c.Notice}
-	return func(line []byte) error {
+	defer s.close()
+	return each(func(line []byte) error {
 		record := runRecord{RunInfo: newRunInfo("", "", s.user, newIdentity())}
-		record.For, record.Progress = c.Name, &Progress{}
+		record.For, record.Progress = c.Ctl.Run, &Progress{}
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
 		defer cancel()
-		err := s.handOver(ctx, notices, &record, spool.Text(line), int64(len(line)))
+		err := s.handOver(ctx, &record, spool.Text(line), int64(len(line)))
 		if err != nil && err != ctx.Err() {
 			err = fmt.Errorf("leave the tasks at the hub: %w", err)
 		}
 		return err
-	}, s.close, nil
+	})
 }
 
 // oldestRequest returns the oldest request for a crew serve of the user, or nil. more is closed once
@@ -105,12 +105,11 @@ func (d *dispatcher) nextRequest(o *Order, a *Answer) error {
 // takeRequests passes the requests that are left for this run at the hub to the run, one after
 // another. The hub keeps each until the run has recorded it.
 func (x *submitter) takeRequests() {
-	o := Order{Op: opNext, For: x.sub.Name}
-	notices := &notifier{notice: x.sub.Notice}
+	o := Order{Op: opNext, For: x.Control.Name}
 	for x.ctx.Err() == nil {
-		a, err := x.s.askUntilDone(x.ctx, notices, o)
+		a, err := x.s.askUntilDone(x.ctx, o)
 		if a.None {
-			x.sub.Notice("the hub cannot take requests to add tasks to this run: " + task.Printable(a.Err))
+			x.Notice("the hub cannot take requests to add tasks to this run: " + task.Printable(a.Err))
 		}
 		if err != nil {
 			return
@@ -118,18 +117,18 @@ func (x *submitter) takeRequests() {
 		if o.Run = a.Run; a.Run == "" {
 			continue
 		}
-		at := &attached{s: x.s, run: &RunInfo{Run: a.Run}, notices: notices, ctx: x.ctx}
+		at := &attached{s: x.s, run: &RunInfo{Run: a.Run}, ctx: x.ctx}
 		line, err := io.ReadAll(at.file(tasksFile))
 		if x.ctx.Err() != nil {
 			return
 		}
 		for later := err == nil; later; {
-			if later, err = x.sub.Arrive(a.Run, line); later && !sleep(x.ctx, retryWait) {
+			if later, err = x.Arrive(a.Run, line); later && !sleep(x.ctx, retryWait) {
 				return
 			}
 		}
 		if err != nil {
-			x.sub.Notice("cannot add tasks that were left at the hub: " + task.Printable(err.Error()))
+			x.Notice("cannot add tasks that were left at the hub: " + task.Printable(err.Error()))
 		}
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
-	"crew/runner/front/wiring"
 )
 
 // TestLeft starts and ends hubs and crew serves while requests to add tasks are left: each request is
@@ -45,7 +44,8 @@ func TestLeft(t *testing.T) {
 					x := &submitter{s: b.connect(nil)}
 					var end context.CancelCauseFunc
 					x.ctx, end = context.WithCancelCause(ctx)
-					x.sub = wiring.Submission{Place: wiring.Place{Name: "mail"}, Notice: quiet, Arrive: func(id string, line []byte) (bool, error) {
+					x.Call = testCall()
+					x.Control.Name, x.Arrive = "mail", func(id string, line []byte) (bool, error) {
 						switch n := serves.IntN(6); {
 						case id == door:
 							return false, nil
@@ -57,7 +57,7 @@ func TestLeft(t *testing.T) {
 						taken, door = append(taken, string(line)), id
 						came.Add(1)
 						return false, nil
-					}}
+					}
 					x.takeRequests()
 					x.s.close()
 				}
@@ -69,7 +69,7 @@ func TestLeft(t *testing.T) {
 						record.For, record.Progress = "mail", &Progress{}
 						line := strconv.Itoa(i)
 						content := fileSection{io.NewSectionReader(strings.NewReader(line), 0, int64(len(line))), io.NopCloser(nil)}
-						require.NoError(t, leaver.handOver(ctx, &notifier{}, &record, content, int64(len(line))))
+						require.NoError(t, leaver.handOver(ctx, &record, content, int64(len(line))))
 					}
 				}()
 				ended := make(chan struct{}, 2)
@@ -106,7 +106,7 @@ func TestLeftUnheard(t *testing.T) {
 		b.dispatches()
 		s := b.connect(nil)
 		ask := func(o Order) Answer {
-			a, err := s.askUntilDone(t.Context(), &notifier{}, o)
+			a, err := s.askUntilDone(t.Context(), o)
 			require.NoError(t, err)
 			return a
 		}
@@ -133,7 +133,7 @@ func TestLeftUnheard(t *testing.T) {
 		require.Empty(t, ask(next).Run)
 		late, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.NoError(t, s.handOver(late, &notifier{}, stores[1].Record, content, 1))
+		require.NoError(t, s.handOver(late, stores[1].Record, content, 1))
 
 		require.NoError(t, os.CopyFS(b.runs, os.DirFS(before))) // a power failure brings them back
 		d, err := newDispatcher(t.Context(), b.connect(nil), nil, b.runs, 0, quiet)

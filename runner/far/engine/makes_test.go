@@ -56,7 +56,7 @@ func TestMadeIsGone(t *testing.T) {
 		})
 		r, err := b.tryRun(&records{n: 1, change: func(t *task.Task) {
 			t.Makes = &task.Making{Targets: []task.Target{{Path: path, Temp: true}}}
-		}}, func(s *wiring.Submission) { s.Files.Makes = true })
+		}}, func(s *wiring.Call) { s.Makes.Outs = []string{"out"} })
 		require.NoError(t, err)
 		r.wait()
 		require.Equal(t, task.OK, r.results[1].Outcome)
@@ -95,7 +95,7 @@ func TestMadeOfOtherInputs(t *testing.T) {
 		run := func(inputs uint64) *testRun {
 			r, err := b.tryRun(&records{n: 2, change: func(tk *task.Task) {
 				tk.Makes = &task.Making{Targets: []task.Target{{Path: fmt.Sprint("made", tk.ID)}}, Stamp: task.Stamp{Command: 1, Inputs: 1 + inputs*(tk.ID-1)}}
-			}}, func(s *wiring.Submission) { s.Dir, s.Files.Makes = dir, true })
+			}}, func(s *wiring.Call) { s.State.Dir, s.Makes.Outs = dir, []string{"made"} })
 			require.NoError(t, err)
 			return r
 		}

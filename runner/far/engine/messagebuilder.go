@@ -19,18 +19,26 @@ import (
 
 // messageBuilder builds the messages about a run's attempts. It must not be changed once it is in use.
 type messageBuilder struct {
-	load     *wiring.Load
-	commands bool // tasks bring commands, not values
-	template [32]byte
-	text     string                           // the command, for people
-	secret   []byte                           // key from which tokens are derived
-	sign     func(a *Attempt, subject string) // nil if attempts are not signed
-	live     bool                             // ask for output while attempts run
+	base   Attempt                          // what the attempts have in common
+	Job                                     // if Signed, tasks bring commands, not values
+	secret []byte                           // key from which tokens are derived
+	sign   func(a *Attempt, subject string) // nil if attempts are not signed
 }
 
-func newMessageBuilder(load *wiring.Load) messageBuilder {
-	sum, text := digest(load.Command)
-	return messageBuilder{load: load, commands: load.Sign != "", template: sum, text: text}
+func newMessageBuilder(c *wiring.Call) messageBuilder {
+	sum, text := digest(c.Options)
+	b := messageBuilder{Job: Job{fmt.Sprintf("%x", sum), text, c.Engine.Sign != "" || len(c.Hosts) > 0}}
+	limit := &c.Failure.Limit
+	b.base = Attempt{Timeout: limit.Timeout, KillAfter: limit.KillAfter, Bound: c.Plan.Bound}
+	if b.Signed {
+		b.base.Dir, b.base.Env, b.base.Life = c.Pool.Workdir, c.Env, c.Coproc.Life
+		return b
+	}
+	b.base.Template, b.base.Names = sum, c.Names
+	for _, limit := range c.AllCaps() {
+		b.base.Caps = append(b.base.Caps, limit.Name)
+	}
+	return b
 }
 
 // token returns the token that a result of an attempt must bring, if the attempt was sent to that
@@ -62,25 +70,24 @@ const maxTaskSize = 2 * maxBlock
 
 // message returns the message for an attempt. A block becomes its Stdin.
 func (b *messageBuilder) message(id ID, a task.Attempt) (*Attempt, error) {
-	t, c := a.Task, b.load
-	m := &Attempt{
-		ID: id, Identity: resultIdentity(t), Slot: a.Slot.ID, Key: t.Key, Units: a.Units, Needs: workerNeeds(a),
-		Stdin: t.Stdin, HasStdin: t.Stdin != nil, Protocol: t.Protocol, Live: b.live,
-		Timeout: max(0, cmp.Or(t.Timeout, c.Limit.Timeout)), KillAfter: cmp.Or(t.KillAfter, c.Limit.KillAfter), Bound: c.Bound,
-	}
+	t, message := a.Task, b.base
+	m := &message
+	m.ID, m.Identity, m.Slot, m.Key, m.Units, m.Needs = id, resultIdentity(t), a.Slot.ID, t.Key, a.Units, workerNeeds(a)
+	m.Stdin, m.HasStdin, m.Protocol = t.Stdin, t.Stdin != nil, t.Protocol
+	m.Timeout, m.KillAfter = max(0, cmp.Or(t.Timeout, m.Timeout)), cmp.Or(t.KillAfter, m.KillAfter)
 	if m.Makes = t.Makes.Files(true); t.Makes != nil {
 		m.Temp = t.Makes.Temp
 	}
-	if !b.commands {
-		m.Template, m.Names, m.Caps, m.Records, m.Object = b.template, c.Command.Names, c.Command.Caps, t.Records, t.Object
+	if !b.Signed {
+		m.Records, m.Object = t.Records, t.Object
 		return m, nil
 	}
 	m.Argv, m.Exec, m.Marks = a.CommandFor(m.Needs)
-	m.Shell, m.Dir = t.Shell, cmp.Or(t.Dir, c.Workdir)
+	m.Shell, m.Dir = t.Shell, cmp.Or(t.Dir, m.Dir)
 	if t.Protocol == task.JSONProtocol {
 		m.Stdin = t.Makes.AppendOuts(slices.Clip(t.Stdin))
 	}
-	m.Env, m.Life = slices.Concat(c.Env, t.Env), c.Life
+	m.Env = slices.Concat(m.Env, t.Env)
 	if t.Block == nil {
 		return m, nil
 	}
@@ -115,9 +122,6 @@ func allUnits(a task.Attempt, there []task.Units) []task.Units {
 	return units
 }
 
-// job describes the tasks of the run.
-func (b *messageBuilder) job() Job { return Job{fmt.Sprintf("%x", b.template), b.text, b.commands} }
-
 // unusable returns why a run of that wire format cannot use a worker, or "".
 func (k *Job) unusable(p *Presence, version int) string {
 	switch {
@@ -137,14 +141,14 @@ func (k *Job) unusable(p *Presence, version int) string {
 // probeWorkers looks for workers of a queue and returns those found, as soon as one is usable or not
 // ready. If there are workers but all are ready and unusable, it returns an error.
 func (b *messageBuilder) probeWorkers(ctx context.Context, s *session, queue string) (live []Presence, err error) {
-	why, job := "", b.job()
+	why := ""
 	err = s.discover(ctx, func(m *nats.Msg) bool {
 		p, ok := parsePresence(m.Subject, m.Data)
 		if !ok || p.State == gone {
 			return true
 		}
 		live = append(live, p)
-		if why = job.unusable(&p, Version); p.State != ready {
+		if why = b.unusable(&p, Version); p.State != ready {
 			why = ""
 		}
 		return why != ""

@@ -8,12 +8,11 @@ import (
 	"crew/runner/decide/task"
 	"crew/runner/far/outbox"
 	"crew/runner/far/travel"
-	"crew/runner/front/wiring"
 )
 
 // Version is the version of everything that submitters, workers and the hub exchange. Different
 // versions refuse each other.
-const Version = 18
+const Version = 19
 
 // maxMessage limits the length of a message in bytes. The receiver fetches longer data.
 const maxMessage = outbox.Piece
@@ -64,7 +63,7 @@ type Attempt struct {
 	Stdin     []byte
 	HasStdin  bool
 	Protocol  task.Protocol // of the persistent worker that reads Stdin
-	Life      wiring.Life   // of that worker
+	Life      task.Life     // of that worker
 	Live      bool          // send output while the attempt runs
 	Timeout   time.Duration
 	KillAfter time.Duration

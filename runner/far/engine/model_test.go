@@ -20,8 +20,6 @@ import (
 	"crew/runner/decide/core"
 	"crew/runner/decide/task"
 	"crew/runner/exec/spool"
-	"crew/runner/front/cli"
-	"crew/runner/front/wiring"
 	"crew/sched"
 )
 
@@ -88,11 +86,11 @@ func outcomeOf(n int) (task.Outcome, int) {
 func (m *model) worker() *modelWorker {
 	w := &modelWorker{model: m, line: m.broker.line(time.Duration(m.rand.IntN(30)) * time.Millisecond), over: make(chan struct{}), kills: map[uint64]context.CancelFunc{}}
 	made := make(chan struct{})
-	w.crew = newWorker(wiring.Work{
-		Engine: cli.Engine{Queue: "q", TTL: m.ttl}, Name: fmt.Sprint("w", len(m.workers)), Notice: m.note, Ready: func() {},
-		Template: testCommand, Make: func(t *task.Task, _, _ []string) error { t.Argv = []string{"true", t.Records[0][0]}; return nil },
-		Do: func(c task.Command) task.Reply { <-made; return w.run.Do(c) },
-	})
+	work := testCall()
+	work.Engine.TTL, work.Control.Name, work.Notice, work.Ready = m.ttl, fmt.Sprint("w", len(m.workers)), m.note, func() {}
+	work.Make = func(t *task.Task, _, _ []string) error { t.Argv = []string{"true", t.Records[0][0]}; return nil }
+	work.Do = func(c task.Command) task.Reply { <-made; return w.run.Do(c) }
+	w.crew = newWorker(work)
 	w.crew.s = m.connectOver(w.line)
 	require.NoError(m, w.crew.subscribe())
 	policy, err := sched.New(sched.Config{Name: "fifo"})

@@ -38,6 +38,7 @@ type session struct {
 	requester *outbox.Requester
 	blobs     *travel.Blobs
 	stalls    *outbox.StallWatch
+	notices   *notifier
 	now       func() time.Duration // time since boot, which includes the time that the machine or the process was suspended
 
 	refusing   sync.Once
@@ -60,12 +61,9 @@ const oldInbox = "_INBOX.worker"
 // dial connects to one of urls, which are separated by commas or blanks, or to the server that options
 // name. notice, which may be nil, receives later errors, but not the same one twice in a row.
 func dial(urls string, notice func(string), options ...nats.Option) (*session, error) {
-	if notice == nil {
-		notice = func(string) {}
-	}
-	s := &session{refused: make(chan struct{}), now: kernel.SinceBoot}
+	s := &session{refused: make(chan struct{}), notices: &notifier{notice: notice}, now: kernel.SinceBoot}
 	o := nats.GetDefaultOptions()
-	s.configure(&o, &notifier{notice: notice})
+	s.configure(&o)
 	for _, set := range options {
 		if err := set(&o); err != nil {
 			return nil, err
@@ -86,7 +84,7 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(urls), connectHint(dialError(err, o)))
 	}
 	s.nc = nc
-	s.stalls = outbox.NewStallWatch(notice, nc.IsConnected)
+	s.stalls = outbox.NewStallWatch(s.notices.notify, nc.IsConnected)
 	if s.requester, err = outbox.NewRequester(nc); err != nil { // the server has closed the connection
 		err = s.explain(err)
 		s.close()
@@ -101,8 +99,8 @@ func (s *session) setUser(user string) {
 	s.user, s.blobs = user, travel.NewBlobs(s.requester, user, s.stalls)
 }
 
-// configure makes the client reconnect and report errors to notices.
-func (s *session) configure(o *nats.Options, notices *notifier) {
+// configure makes the client reconnect and report errors.
+func (s *session) configure(o *nats.Options) {
 	// A new inbox for each request. With a shared one, a peer that once got a request could answer any
 	// later one, and messages that a consumer delivers to the inbox would pass for replies.
 	o.UseOldRequestStyle = true
@@ -113,13 +111,13 @@ func (s *session) configure(o *nats.Options, notices *notifier) {
 	o.DisconnectedErrCB = func(nc *nats.Conn, err error) {
 		time.AfterFunc(awayAfter, func() { // by then the session may have been refused, or be connected again
 			if err != nil && !nc.IsConnected() && !nc.IsClosed() && !away.Swap(true) {
-				notices.notify("the hub is away (" + err.Error() + "): trying to reconnect")
+				s.notices.notify("the hub is away (" + err.Error() + "): trying to reconnect")
 			}
 		})
 	}
 	o.ReconnectedCB = func(*nats.Conn) {
 		if away.Swap(false) {
-			notices.notify("the hub is back")
+			s.notices.notify("the hub is back")
 		}
 	}
 	o.ClosedCB = func(nc *nats.Conn) { // session.close removes this callback first
@@ -130,7 +128,7 @@ func (s *session) configure(o *nats.Options, notices *notifier) {
 		if why := refusal(err); why != nil {
 			s.fail(nc, why)
 		} else if !isNetwork(err) && !errors.Is(err, nats.ErrPermissionViolation) {
-			notices.notify("the hub says: " + plain(err))
+			s.notices.notify("the hub says: " + plain(err))
 		}
 	}
 }

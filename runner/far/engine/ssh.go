@@ -15,6 +15,7 @@ import (
 
 	"crew/runner/far/credentials"
 	"crew/runner/far/ssh"
+	"crew/runner/front/cli"
 	"crew/runner/front/wiring"
 )
 
@@ -28,7 +29,7 @@ type sshHosts struct {
 }
 
 // startHosts starts the server and the workers, which run until close.
-func startHosts(sub wiring.Submission) (*sshHosts, error) {
+func startHosts(sub *wiring.Call) (*sshHosts, error) {
 	p := &sshHosts{secret: rand.Text(), password: rand.Text()}
 	var err error
 	p.server, err = startServer(&server.Options{
@@ -38,7 +39,7 @@ func startHosts(sub wiring.Submission) (*sshHosts, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := ssh.Config{Hosts: p.workers(sub), Connect: p.server.InProcessConn, Notice: sub.Notice, Reach: sub.Reach}
+	c := ssh.Config{Hosts: p.workers(sub, sub.Hosts), Connect: p.server.InProcessConn, Notice: sub.Notice, Reach: sub.Engine.Reach}
 	if p.Hosts, err = ssh.Start(c); err != nil {
 		stopServer(p.server)
 		return nil, err
@@ -46,17 +47,17 @@ func startHosts(sub wiring.Submission) (*sshHosts, error) {
 	return p, nil
 }
 
-// workers returns the workers to start on the hosts of sub.
-func (p *sshHosts) workers(sub wiring.Submission) (list []ssh.Host) {
-	for _, h := range sub.Hosts {
+// workers returns the workers to start on hosts.
+func (p *sshHosts) workers(sub *wiring.Call, hosts []cli.Host) (list []ssh.Host) {
+	for _, h := range hosts {
 		sum := sha256.Sum256([]byte(p.secret + " " + h.Target + " " + h.Port))
 		mark := hex.EncodeToString(sum[:16])
 		args := []string{
-			"--protocol", strconv.Itoa(wiring.EngineProtocol), "worker", "--engine", stdioURL + mark, "--queue", sub.Queue,
-			"--worker-ttl", sub.TTL.String(), "--allow-commands", "--trust", stdioURL, "--quiet", "--progress", "never",
-			"--worker-window", strconv.Itoa(sub.Window),
+			"--protocol", strconv.Itoa(wiring.EngineProtocol), "worker", "--engine", stdioURL + mark, "--queue", sub.Engine.Queue,
+			"--worker-ttl", sub.Engine.TTL.String(), "--allow-commands", "--trust", stdioURL, "--quiet", "--progress", "never",
+			"--worker-window", strconv.Itoa(sub.Coproc.Window),
 		}
-		if sub.PTY {
+		if sub.Pool.PTY {
 			args = append(args, "--pty")
 		}
 		if h.Name != "" {
@@ -90,10 +91,12 @@ func (p *sshHosts) connect(notice func(string)) (*session, error) {
 	return dial("", notice, nats.InProcessServer(p.server), nats.UserInfo(credentials.Owner, p.password))
 }
 
-// close ends the workers, and then the server.
+// close ends the workers, and then the server. It does nothing if there are no hosts.
 func (p *sshHosts) close() {
-	p.Hosts.Close()
-	stopServer(p.server)
+	if p != nil {
+		p.Hosts.Close()
+		stopServer(p.server)
+	}
 }
 
 // stdioURL begins the --engine of a worker that --ssh has started. The worker reaches the run's server

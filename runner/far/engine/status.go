@@ -96,12 +96,12 @@ func (s *session) discover(ctx context.Context, take func(*nats.Msg) (more bool)
 }
 
 // status prints the workers, queues and runs.
-func (s *session) status(c *wiring.EngineCall) error {
+func (s *session) status(c *wiring.Call) error {
 	st, err := s.queryStatus(context.Background(), "")
 	if err != nil {
 		return fmt.Errorf("ask the hub: %w", err)
 	}
-	if c.JSON {
+	if c.Ctl.JSON {
 		text, err := json.Marshal(st)
 		if err != nil {
 			return err
@@ -252,8 +252,8 @@ func (s *session) findRun(ctx context.Context, name string) (*RunInfo, error) {
 }
 
 // cancel ends a run, or removes a detached run that is not running.
-func (s *session) cancel(c *wiring.EngineCall) error {
-	r, err := s.findRun(context.Background(), c.Run)
+func (s *session) cancel(c *wiring.Call) error {
+	r, err := s.findRun(context.Background(), c.Ctl.Run)
 	switch {
 	case err != nil:
 	case r.Progress != nil && r.State != runRunning:

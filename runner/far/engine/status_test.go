@@ -84,15 +84,15 @@ func (d *desk) do(command string) string {
 			_ = m.Respond([]byte(text))
 		})
 	case "submit":
-		_, err = d.tryRun(&records{}, func(s *wiring.Submission) { s.Command.Words = strings.Fields(rest) })
+		_, err = d.tryRun(&records{}, func(s *wiring.Call) { s.Command.Words = strings.Fields(rest) })
 	case "wait":
 		pause, _ := time.ParseDuration(rest)
 		time.Sleep(pause)
 	case "ask":
 		err = d.s.asks(word, control.Request{V: control.Version, Op: "pause"})
 	default:
-		c := &wiring.EngineCall{Verb: verb, Ctl: cli.Ctl{Run: word, Work: strings.Fields(rest), JSON: word == "--json"}, Out: out}
-		err = d.s.carryOut(c)
+		c := &wiring.Call{Options: &cli.Options{Ctl: cli.Ctl{Run: word, Work: strings.Fields(rest), JSON: word == "--json"}}, Out: out}
+		err = d.s.carryOut(c, verb)
 	}
 	printed, _ := os.ReadFile(out.Name())
 	if err != nil {

@@ -155,8 +155,8 @@ type Progress struct {
 // RunOptions say how a detached run is submitted. Only the hub has them.
 type RunOptions struct {
 	Orders   wiring.Orders `json:"orders"`
-	Load     wiring.Load   `json:"load"`
-	Template [32]byte      `json:"template"` // digest of the command as it was before JSON, which may have changed its words
+	Attempts []byte        `json:"attempts"` // the encoded messageBuilder.base
+	Window   int           `json:"window"`   // records that a slot holds at a time
 	Secret   []byte        `json:"secret"`   // key of the tokens that results must bring
 }
 

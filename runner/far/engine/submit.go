@@ -28,7 +28,7 @@ import (
 type submitter struct {
 	// configuration
 
-	sub       wiring.Submission
+	*wiring.Call
 	s         *session
 	id        identity // roster.mu guards its Workers
 	info      RunInfo
@@ -46,76 +46,50 @@ type submitter struct {
 	joined        chan struct{} // closed once admitWorkers has returned
 
 	suspended atomic.Bool
-	started   atomic.Bool // Run has been called, so sub.Do can be called
+	started   atomic.Bool // Run has been called, so Do can be called
 
 	ctx    context.Context // done once no result can arrive any more
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 }
 
-// Submit returns the executor of a run. It returns an error if the hub cannot be reached, or if there
-// are workers but none is usable for the run.
-func Submit(sub wiring.Submission) (wiring.Executor, error) {
-	if len(sub.Hosts) > 0 {
-		return submitToHosts(sub)
-	}
-	key, err := signingKey(&sub.Load)
-	if err != nil {
-		return nil, err
-	}
-	s, err := connect(sub.URL, sub.Notice)
-	if err != nil {
-		return nil, err
-	}
-	x := &submitter{builder: newMessageBuilder(&sub.Load)}
-	if key != nil {
-		x.builder.sign = func(a *Attempt, subject string) { sign(key, a, subject) }
-	}
-	return x, x.start(sub, s)
-}
-
-// signingKey returns the key that signs the commands of a run's tasks, or nil if tasks bring values
-// for the workers' own command.
-func signingKey(load *wiring.Load) (*credentials.Key, error) {
-	what := ""
-	switch {
-	case load.Sign != "":
-		return credentials.LoadKey(load.Sign)
-	case len(load.Command.Words) == 0:
-		what = "without a command, each record is a command"
-	case load.Files.Any():
-		what = "files travel with commands alone"
-	default:
-		return nil, nil
-	}
-	return nil, errors.New(what + ", and workers run only signed commands: add --sign FILE, which crew engine key makes")
-}
-
-// submitToHosts returns the executor of a run with a server and workers of its own, which end with the
+// Submit returns the executor of a run. With hosts, the run has a server and workers of its own, which end with
+// it. Submit returns an error if the hub cannot be reached, or if there are workers but none is usable for the
 // run.
-func submitToHosts(sub wiring.Submission) (wiring.Executor, error) {
-	hosts, err := startHosts(sub)
-	if err != nil {
-		return nil, err
+func Submit(c *wiring.Call) (wiring.Executor, error) {
+	var s *session
+	x, err := &submitter{builder: newMessageBuilder(c)}, error(nil)
+	if len(c.Hosts) > 0 {
+		if x.hosts, err = startHosts(c); err == nil {
+			s, err = x.hosts.connect(c.Notice)
+		}
+	} else if x.builder.sign, err = signer(c, sign); err == nil {
+		s, err = connect(c.Engine.URL, c.Notice)
 	}
-	x := &submitter{hosts: hosts, builder: newMessageBuilder(&sub.Load)}
-	x.builder.commands = true
-	s, err := hosts.connect(sub.Notice)
 	if err == nil {
-		err = x.start(sub, s)
+		err = x.start(c, s)
 	}
 	if err != nil {
-		hosts.close()
+		x.hosts.close()
 		return nil, err
 	}
 	return x, nil
 }
 
+// signer returns a function that signs attempts with by, or nil without --sign.
+func signer(c *wiring.Call, by func(*credentials.Key, *Attempt, string)) (func(*Attempt, string), error) {
+	if c.Engine.Sign == "" {
+		return nil, nil
+	}
+	key, err := credentials.LoadKey(c.Engine.Sign)
+	return func(a *Attempt, subject string) { by(key, a, subject) }, err
+}
+
 // start begins to submit a run over s, which it takes over and closes on error. builder and hosts must
 // be set.
-func (x *submitter) start(sub wiring.Submission, s *session) error {
-	x.sub, x.s, x.resumable = sub, s, sub.Dir != "" && x.hosts == nil
-	x.builder.live = x.builder.live || sub.Plan.Streams()
+func (x *submitter) start(sub *wiring.Call, s *session) error {
+	x.Call, x.s, x.resumable = sub, s, sub.State.Dir != "" && x.hosts == nil
+	x.builder.base.Live = x.builder.base.Live || sub.Plan.Streams()
 	x.remoteClients.ServeClient, x.joined = sub.ServeClient, make(chan struct{})
 	x.attempts = attemptTable{forget: x.forgetEarlier, byKey: map[attemptKey]*pendingAttempt{}, queues: map[int][]*pendingAttempt{}, earlier: map[[16]byte][]earlierFinal{}}
 	x.ctx, x.cancel = context.WithCancelCause(context.Background())
@@ -134,13 +108,12 @@ func (x *submitter) open() error {
 	if err != nil {
 		return err
 	}
-	x.info, x.builder.secret = newRunInfo(x.sub.Queue, x.sub.Name, x.s.user, x.id), x.id.Secret
-	x.info.Job = x.builder.job()
+	x.info, x.builder.secret = newRunInfo(x.Engine.Queue, x.Control.Name, x.s.user, x.id), x.id.Secret
+	x.info.Job = x.builder.Job
 	x.attempts.out = outbox.New(x.s.requester, x.s.stalls)
-	if x.sub.Files.Any() {
-		f := x.sub.Files
-		files := travel.Files{Base: f.Base, Transfer: f.Transfer, Return: f.Return}
-		if x.files, err = travel.NewSubmitter(x.s.blobs, files, x.sub.Notice); err != nil {
+	if c := x.Call; c.Copies() {
+		files := travel.Files{Base: c.Engine.BaseFiles, Transfer: c.Transfer, Return: c.Return}
+		if x.files, err = travel.NewSubmitter(x.s.blobs, files, x.Notice); err != nil {
 			return err
 		}
 	}
@@ -159,10 +132,10 @@ func (x *submitter) open() error {
 	x.wg.Go(x.admitWorkers)
 	x.every(tickEvery, x.tick)
 	x.every(heartbeatEvery, func() { x.heartbeat(false) })
-	if x.sub.Needs {
+	if x.NeedsOffers() {
 		x.every(noSlotsAfter, x.unmetNeedsReporter())
 	}
-	if x.sub.Arrive != nil && x.s.nc.ConnectedServerName() == hubName {
+	if x.Arrive != nil && x.s.nc.ConnectedServerName() == hubName {
 		x.wg.Go(x.takeRequests)
 	}
 	if x.detached == nil {
@@ -181,9 +154,7 @@ func (x *submitter) Close() error {
 		x.wg.Wait()
 	default: // the run was never created: a goroutine that needs it waits for ever
 	}
-	if x.hosts != nil {
-		x.hosts.close()
-	}
+	x.hosts.close()
 	return nil
 }
 
@@ -322,7 +293,7 @@ func (x *submitter) sendAttempt(ctx context.Context, p *pendingAttempt) error {
 		if m.Take, m.Return, err = x.files.Send(p.attempt.Task); err != nil {
 			return err
 		}
-		m.Cleanup, p.inputs = x.sub.Files.Cleanup, m.Take
+		m.Cleanup, p.inputs = x.Engine.Cleanup, m.Take
 	}
 	if x.builder.sign != nil {
 		x.builder.sign(m, p.worker.tasks)

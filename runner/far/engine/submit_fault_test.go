@@ -14,7 +14,6 @@ import (
 	"crew/runner/decide/task"
 	"crew/runner/exec/spool"
 	"crew/runner/far/travel"
-	"crew/runner/front/cli"
 	"crew/runner/front/wiring"
 )
 
@@ -75,7 +74,7 @@ func TestOutputAsItComes(t *testing.T) {
 				fin.Stdout.Text, fin.Stderr.Text = []byte("one\ntwo\n"), []byte("why\n")
 			})
 		})
-		r := b.run(1, func(s *wiring.Submission) {
+		r := b.run(1, func(s *wiring.Call) {
 			s.Plan.Show = task.ShowLines
 			s.Open = func(task.Attempt) (io.WriteCloser, io.WriteCloser) { return &out, &errs }
 		})
@@ -112,7 +111,7 @@ func TestLongInput(t *testing.T) {
 // A run that all workers refuse fails with the reason.
 func TestRefusingWorkers(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
-		r := b.run(5, func(s *wiring.Submission) { s.Reach = 30 * time.Second })
+		r := b.run(5, func(s *wiring.Call) { s.Engine.Reach = 30 * time.Second })
 		r.said("no worker of queue q is there")
 		other, s := Presence{Queue: "q", Version: Version, ID: "=.w", Host: "w", Slots: 1, TTL: fakeTTL, State: ready, Job: Job{Template: "ab", Command: "make {}"}}, b.connect(nil)
 		for len(r.ending) == 0 {
@@ -130,8 +129,6 @@ func TestNoWorkers(t *testing.T) {
 		w := b.worker("a", 2, answer)
 		require.NotNil(t, w)
 		r.ok(5)
-		_, err := Submit(wiring.Submission{Place: wiring.Place{Engine: cli.Engine{URL: "nats://127.0.0.1:1"}}})
-		require.ErrorContains(t, err, "--sign FILE")
 	})
 }
 
@@ -237,7 +234,7 @@ func TestNoRoom(t *testing.T) {
 				f.end(a, func(fin *Final) { fin.Outcome, fin.Exit, fin.Stdout.Text = task.Cancelled, nil, []byte("one\n") })
 			}()
 		})
-		r := b.run(1, func(s *wiring.Submission) { s.Plan.Show, s.Store = task.ShowBlocks, spool.New(0, "/nowhere") })
+		r := b.run(1, func(s *wiring.Call) { s.Plan.Show, s.Store = task.ShowBlocks, spool.New(0, "/nowhere") })
 		require.ErrorContains(t, r.wait().Err, "its output is incomplete: keep output in /nowhere")
 		require.False(t, r.results[1].Final, "it can run again")
 	})

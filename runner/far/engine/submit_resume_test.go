@@ -21,8 +21,8 @@ func (r *testRun) die() {
 	r.wait()
 }
 
-func inDir(dir string) func(*wiring.Submission) {
-	return func(s *wiring.Submission) { s.Dir = dir }
+func inDir(dir string) func(*wiring.Call) {
+	return func(s *wiring.Call) { s.State.Dir = dir }
 }
 
 func TestIdentity(t *testing.T) {

@@ -22,7 +22,6 @@ import (
 	"crew/runner/crewtest"
 	"crew/runner/decide/core"
 	"crew/runner/decide/task"
-	"crew/runner/exec/proc"
 	"crew/runner/exec/spool"
 	"crew/runner/front/cli"
 	"crew/runner/front/wiring"
@@ -108,10 +107,15 @@ type fake struct {
 	mu       sync.Mutex  // held while it announces itself
 }
 
-var testCommand = wiring.Template{Words: []string{"true", "{}"}, Replace: "{}"}
+// testCall returns the call of a run.
+func testCall() *wiring.Call {
+	o := &cli.Options{Command: cli.Command{Words: []string{"true", "{}"}}}
+	o.Engine.Queue = "q"
+	return &wiring.Call{Options: o, Notice: quiet}
+}
 
 func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake {
-	sum, text := digest(testCommand)
+	sum, text := digest(testCall().Options)
 	f := &fake{
 		t: b.t, s: b.connect(nil), queue: "q", run: run, orders: make(chan *AttemptOrder, 1000),
 		presence: Presence{
@@ -280,13 +284,13 @@ type testRun struct {
 }
 
 // run starts a run of n tasks. change may change the submission.
-func (b *broker) run(n int, change func(*wiring.Submission), seen ...func(*task.Result)) *testRun {
+func (b *broker) run(n int, change func(*wiring.Call), seen ...func(*task.Result)) *testRun {
 	r, err := b.tryRun(&records{n: n}, change, seen...)
 	require.NoError(b.t, err)
 	return r
 }
 
-func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), seen ...func(*task.Result)) (*testRun, error) {
+func (b *broker) tryRun(source runner.Source, change func(*wiring.Call), seen ...func(*task.Result)) (*testRun, error) {
 	store := spool.New(1<<20, b.t.TempDir())
 	b.t.Cleanup(func() { store.Close() })
 	r := &testRun{
@@ -295,14 +299,13 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Submission), s
 	}
 	made := make(chan struct{})
 	notice := func(text string) { r.notices <- text }
-	sub := wiring.Submission{
-		Place: wiring.Place{Engine: cli.Engine{Queue: "q"}}, Load: wiring.Load{Command: testCommand}, Outputs: proc.Outputs{Store: store}, Notice: notice,
-		Do: func(c task.Command) task.Reply { <-made; return r.run.Do(c) },
-	}
+	sub := testCall()
+	sub.Store, sub.Notice = store, notice
+	sub.Do = func(c task.Command) task.Reply { <-made; return r.run.Do(c) }
 	if change != nil {
-		change(&sub)
+		change(sub)
 	}
-	r.x = &submitter{builder: newMessageBuilder(&sub.Load)}
+	r.x = &submitter{builder: newMessageBuilder(sub)}
 	err := r.x.start(sub, b.connectBy(notice, b.way()))
 	if err != nil {
 		return nil, err

@@ -56,10 +56,10 @@ func (x *submitter) identify() error {
 		x.id = newIdentity()
 		return nil
 	}
-	path := filepath.Join(x.sub.Dir, engineFile)
+	path := filepath.Join(x.State.Dir, engineFile)
 	id, err := readIdentity(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && x.sub.Reset:
+	case errors.Is(err, fs.ErrNotExist) || err == nil && x.State.Reset:
 		if id = newIdentity(); x.detached != nil {
 			id.Run, id.Secret = x.detached.Run, x.detached.Options.Secret
 		}
@@ -114,7 +114,7 @@ func (x *submitter) rememberLocked(w *remoteWorker) bool {
 		return true
 	}
 	x.id.Workers = append(x.id.Workers, knownWorker{w.id, w.host, w.ttl})
-	err := x.id.save(filepath.Join(x.sub.Dir, engineFile))
+	err := x.id.save(filepath.Join(x.State.Dir, engineFile))
 	if err != nil {
 		x.id.Workers = slices.DeleteFunc(x.id.Workers, w.matches)
 		x.noticeOnceLocked("worker " + w.host + " gets no tasks: " + err.Error())

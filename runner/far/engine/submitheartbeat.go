@@ -33,12 +33,12 @@ func (x *submitter) tick() {
 	}
 	if x.hosts != nil {
 		if err := x.hosts.CheckReachable(time.Now(), x.roster.lastDeaf); err != nil {
-			x.sub.Do(task.Command{Op: task.Fail, Err: err})
+			x.Do(task.Command{Op: task.Fail, Err: err})
 		}
 	}
 	select {
 	case <-x.s.refused:
-		x.sub.Do(task.Command{Op: task.Fail, Err: x.s.refusedErr})
+		x.Do(task.Command{Op: task.Fail, Err: x.s.refusedErr})
 		x.cancel(x.s.refusedErr)
 	default:
 	}
@@ -46,7 +46,7 @@ func (x *submitter) tick() {
 
 // heartbeat tells the workers that the run continues, or that it is over.
 func (x *submitter) heartbeat(over bool) {
-	_ = x.s.heartbeat(heartbeatSubject(x.sub.Queue, x.s.user), Heartbeat{Run: x.id.Run, Epoch: x.id.Epoch, Suspended: x.suspended.Load(), Over: over}) // repeated if lost
+	_ = x.s.heartbeat(heartbeatSubject(x.Engine.Queue, x.s.user), Heartbeat{Run: x.id.Run, Epoch: x.id.Epoch, Suspended: x.suspended.Load(), Over: over}) // repeated if lost
 }
 
 func (s *session) heartbeat(subject string, b Heartbeat) error {
@@ -69,11 +69,11 @@ func (x *submitter) Resume() {
 }
 
 // announce publishes the RunInfo. Until an attempt has begun it does not say whether the run is paused,
-// because sub.Do cannot be called yet.
+// because Do cannot be called yet.
 func (x *submitter) announce() {
 	info := x.info
 	if x.started.Load() {
-		now := x.sub.Do(task.Command{Op: task.Look}).Snapshot
+		now := x.Do(task.Command{Op: task.Look}).Snapshot
 		info.Paused = now != nil && now.State == task.StatePaused
 	}
 	_ = x.s.publishJSON(runInfoSubject(info.User, info.Run), info) // a client asks again
@@ -105,7 +105,7 @@ func (x *submitter) receiveResults(subject string, data []byte) {
 func (x *submitter) carryOut(o *Order, a *Answer) error {
 	switch o.Op {
 	case opCancel:
-		return x.sub.Do(task.Command{Op: task.Stop, Err: o.cause("cancelled")}).Err
+		return x.Do(task.Command{Op: task.Stop, Err: o.cause("cancelled")}).Err
 	case opTalk:
 		return talk(&x.remoteClients, o, a)
 	}
@@ -139,9 +139,9 @@ func (x *submitter) dismissWorkers() {
 		return
 	}
 	patience := leaveWait
-	if x.sub.Command.Protocol != task.NoProtocol {
+	if x.Protocol() != task.NoProtocol {
 		patience = dismissWait
-		late := time.AfterFunc(dismissNotice, func() { x.sub.Notice("waiting for workers to end") })
+		late := time.AfterFunc(dismissNotice, func() { x.Notice("waiting for workers to end") })
 		defer late.Stop()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

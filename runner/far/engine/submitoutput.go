@@ -41,16 +41,16 @@ func (x *submitter) openOutputsLocked(p *pendingAttempt) {
 	if stdout.Kept != nil || stdout.To != nil {
 		return
 	}
-	if x.sub.Plan.Keeps() {
-		stdout.Kept, stderr.Kept = x.sub.Store.Buffer(), x.sub.Store.Buffer()
+	if x.Plan.Keeps() {
+		stdout.Kept, stderr.Kept = x.Store.Buffer(), x.Store.Buffer()
 	}
-	if x.sub.Plan.Show == task.ShowLines {
-		stdout.To, stderr.To = x.sub.Open(p.attempt)
+	if x.Plan.Show == task.ShowLines {
+		stdout.To, stderr.To = x.Open(p.attempt)
 	}
-	if x.sub.Files.Stdout { // it is a file that the task makes
+	if x.Makes.Stdout != "" { // it is a file that the task makes
 		stdout.End()
 		if stdout.To = nil; stdout.Kept == nil {
-			stdout.Kept = x.sub.Store.Buffer()
+			stdout.Kept = x.Store.Buffer()
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"crew/runner/decide/task"
-	"crew/runner/front/wiring"
+	"crew/runner/front/cli"
 )
 
 // roster is the workers that this run uses, and their slots.
@@ -60,13 +60,13 @@ func (x *submitter) openRoster() error {
 	for _, k := range x.id.Workers { // they may still run attempts of earlier epochs: see endEarlierEpochs
 		x.addWorkerLocked(k.ID, k.Host, k.TTL)
 	}
-	_, err := x.s.nc.Subscribe(presenceSubject(x.sub.Queue, allWorkers), func(m *nats.Msg) {
+	_, err := x.s.nc.Subscribe(presenceSubject(x.Engine.Queue, allWorkers), func(m *nats.Msg) {
 		if p, ok := parsePresence(m.Subject, m.Data); ok {
 			x.receivePresence(p)
 		}
 	})
 	if err == nil && x.detached == nil && x.hosts == nil {
-		_, err = x.builder.probeWorkers(x.ctx, x.s, x.sub.Queue)
+		_, err = x.builder.probeWorkers(x.ctx, x.s, x.Engine.Queue)
 	} else if err == nil { // a detached run, or one with hosts of its own, starts without workers
 		err = x.s.nc.Publish(askSubject, nil)
 	}
@@ -95,7 +95,7 @@ func parsePresence(subject string, data []byte) (p Presence, ok bool) {
 // addWorkerLocked adds a worker, as if it had just announced itself. The caller must hold mu.
 func (x *submitter) addWorkerLocked(id, host string, ttl time.Duration) *remoteWorker {
 	w := &remoteWorker{
-		id: id, host: host, tasks: taskSubject(x.sub.Queue, id, x.s.user, x.id.Run), orders: orderSubject(x.sub.Queue, id, x.s.user),
+		id: id, host: host, tasks: taskSubject(x.Engine.Queue, id, x.s.user, x.id.Run), orders: orderSubject(x.Engine.Queue, id, x.s.user),
 		ttl: min(max(ttl, time.Second), maxTTL), heardAt: time.Now(),
 	}
 	w.ctx, w.lost = context.WithCancelCause(x.ctx)
@@ -140,7 +140,7 @@ func (x *submitter) receivePresence(p Presence) {
 func (x *submitter) noticeOnceLocked(text string) {
 	if r := &x.roster; !r.noticed[text] && len(r.noticed) < 100 {
 		r.noticed[text] = true
-		go x.sub.Notice(text) // it may block
+		go x.Notice(text) // it may block
 	}
 }
 
@@ -161,10 +161,10 @@ func (x *submitter) fitSlotsLocked(w *remoteWorker) {
 		id := w.slots[last]
 		w.slots = w.slots[:last]
 		delete(r.bySlot, id)
-		x.sub.Do(task.Command{Op: task.Leave, N: id})
+		x.Do(task.Command{Op: task.Leave, N: id})
 	}
 	if n := want - len(w.slots); n > 0 && x.rememberLocked(w) {
-		ids := x.sub.Do(task.Command{Op: task.Join, N: n, Slot: task.Slot{Cap: x.sub.Window, Host: w.host, Labels: w.presence.Labels, Offers: w.offers}}).Slots
+		ids := x.Do(task.Command{Op: task.Join, N: n, Slot: task.Slot{Cap: x.Coproc.Window, Host: w.host, Labels: w.presence.Labels, Offers: w.offers}}).Slots
 		for _, id := range ids {
 			r.bySlot[id] = w
 		}
@@ -204,7 +204,7 @@ func (x *submitter) loseLocked(w *remoteWorker, why string) {
 		if lost := x.attempts.filter(func(p *pendingAttempt) bool { return p.worker == w && !p.kept }); len(lost) > 0 {
 			then = task.Count(int64(len(lost)), "task") + " will start elsewhere"
 		}
-		go x.sub.Notice(fmt.Sprintf("worker %s is lost: %s; %s", w.host, why, then))
+		go x.Notice(fmt.Sprintf("worker %s is lost: %s; %s", w.host, why, then))
 	}
 	w.lost(err)
 	x.attempts.dropMessages(w)
@@ -248,11 +248,9 @@ func (x *submitter) leaving(w *remoteWorker) bool {
 	return x.hosts != nil && x.hosts.Leaving(w.presence.Mark)
 }
 
-// SetHosts replaces the hosts of the run. Workers on hosts that are not in p drain and leave.
-func (x *submitter) SetHosts(p wiring.Place) error {
-	sub := x.sub
-	sub.Place = p
-	return x.hosts.Set(x.hosts.workers(sub))
+// SetHosts replaces the hosts of the run. Workers on hosts that are not in list drain and leave.
+func (x *submitter) SetHosts(list []cli.Host) error {
+	return x.hosts.Set(x.hosts.workers(x.Call, list))
 }
 
 // noSlotsAfter is how long a run has no slots before it reports that: the last worker may be
@@ -270,15 +268,15 @@ func (x *submitter) reportNoSlotsLocked(now time.Time, slots int) {
 	case !r.open || x.hosts != nil:
 	case r.emptySince.IsZero():
 		r.emptySince = now
-	case now.Sub(r.emptySince) > x.sub.Reach && now.Sub(r.refusedAt) < x.sub.Reach: // all workers are refused
-		x.sub.Do(task.Command{Op: task.Fail, Err: errors.New(r.refusal)})
+	case now.Sub(r.emptySince) > x.Engine.Reach && now.Sub(r.refusedAt) < x.Engine.Reach: // all workers are refused
+		x.Do(task.Command{Op: task.Fail, Err: errors.New(r.refusal)})
 	case now.Sub(r.emptySince) > noSlotsAfter:
 		x.noticeOnceLocked(x.noWorkerText())
 	}
 }
 
 func (x *submitter) noWorkerText() string {
-	return "no worker of queue " + x.sub.Queue + " is there: the run waits for a crew worker"
+	return "no worker of queue " + x.Engine.Queue + " is there: the run waits for a crew worker"
 }
 
 // unmetNeedsReporter returns a function that reports needs of tasks that no worker offers, once, when
@@ -286,7 +284,7 @@ func (x *submitter) noWorkerText() string {
 func (x *submitter) unmetNeedsReporter() func() {
 	seen := map[string]int{} // consecutive calls, by needs
 	return func() {
-		now := x.sub.Do(task.Command{Op: task.Look}).Snapshot
+		now := x.Do(task.Command{Op: task.Look}).Snapshot
 		if now == nil || len(now.Slots) == 0 { // reportNoSlotsLocked reports that
 			return
 		}
@@ -303,7 +301,7 @@ func (x *submitter) unmetNeedsReporter() func() {
 				if n == 1 {
 					wait = " waits for one"
 				}
-				x.sub.Notice("no worker of queue " + x.sub.Queue + " offers " + needs + ": " + task.Count(int64(n), "task") + wait)
+				x.Notice("no worker of queue " + x.Engine.Queue + " offers " + needs + ": " + task.Count(int64(n), "task") + wait)
 			}
 		}
 	}

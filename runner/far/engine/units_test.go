@@ -7,7 +7,6 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/decide/task"
-	"crew/runner/front/wiring"
 )
 
 // Marks in messages are names in braces in the command, in order. Units are texts, and needs are numbers. Anything
@@ -33,9 +32,10 @@ func TestRefusedAttempts(t *testing.T) {
 		Attempt       Attempt
 		Why           string
 	}) {
-		work := wiring.Work{Make: func(*task.Task, []string, []string) error { return nil }}
-		if work.Commands = row.Commands; row.Own {
-			work.Template = testCommand
+		work := testCall()
+		work.Make = func(*task.Task, []string, []string) error { return nil }
+		if work.Engine.Commands = row.Commands; !row.Own {
+			work.Options.Command.Words = nil
 		}
 		w := newWorker(work)
 		w.trust = map[[32]byte]bool{}

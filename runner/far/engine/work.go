@@ -29,7 +29,7 @@ import (
 type worker struct {
 	// configuration
 
-	work   wiring.Work
+	*wiring.Call
 	host   string
 	mark   string           // mark of the host; "" without --ssh
 	digest [32]byte         // digest of the command
@@ -74,15 +74,15 @@ type worker struct {
 }
 
 // Work returns a worker that is connected to the hub.
-func Work(work wiring.Work) (wiring.Worker, error) {
+func Work(work *wiring.Call) (wiring.Worker, error) {
 	w := newWorker(work)
 	var err error
-	if mark, ok := strings.CutPrefix(work.URL, stdioURL); ok {
+	if mark, ok := strings.CutPrefix(work.Engine.URL, stdioURL); ok {
 		w.mark = mark
 	}
-	if !work.Commands || w.mark != "" {
+	if !work.Engine.Commands || w.mark != "" {
 		w.seen.max = maxSeen
-	} else if w.trust, err = credentials.LoadKeys(work.Trust); err != nil {
+	} else if w.trust, err = credentials.LoadKeys(work.Engine.Trust); err != nil {
 		return nil, err
 	}
 	if w.s, err = w.connect(); err != nil {
@@ -95,21 +95,21 @@ func Work(work wiring.Work) (wiring.Worker, error) {
 	return w, nil
 }
 
-func newWorker(work wiring.Work) *worker {
+func newWorker(work *wiring.Call) *worker {
 	w := &worker{
-		work: work, host: hostName(work.Name), values: len(work.Template.Words) > 0,
+		Call: work, host: hostName(work.Control.Name), values: len(work.Words()) > 0,
 		done: make(chan struct{}), renewNow: make(chan struct{}, 1), announceSem: make(chan struct{}, 1), bigSem: make(chan struct{}, maxBig),
 		notices: &notifier{notice: work.Notice}, state: ready,
 		held: map[ID]*heldAttempt{}, tasks: map[uint64]*heldAttempt{}, runs: map[string]*runState{}, queues: map[RunSlot][]*heldAttempt{},
 	}
-	for _, c := range work.Offers {
+	for _, c := range work.Queue.Caps {
 		w.offers += fmt.Sprintf(",%s:%d", c.Name, len(c.Units))
 	}
 	w.offers = strings.TrimPrefix(w.offers, ",")
 	w.heldChanged.L = &w.mu
-	w.seats.Window = max(1, work.Window)
+	w.seats.Window = max(1, work.Coproc.Window)
 	if w.values {
-		w.digest, w.text = digest(work.Template)
+		w.digest, w.text = digest(work.Options)
 	}
 	return w
 }
@@ -117,11 +117,11 @@ func newWorker(work wiring.Work) *worker {
 // subscribe opens what the worker needs, and subscribes to heartbeats and requests to announce itself.
 func (w *worker) subscribe() (err error) {
 	if w.mark != "" { // without the lock, the submitter waits until the lease of the previous worker runs out
-		w.hostLock = acquireHostLock(w.mark, min(w.work.TTL, lockWait))
+		w.hostLock = acquireHostLock(w.mark, min(w.Engine.TTL, lockWait))
 	}
-	w.files = travel.NewWorker(w.s.blobs, w.work.Store, w.work.Workdir)
+	w.files = travel.NewWorker(w.s.blobs, w.Store, w.Pool.Workdir)
 	w.out = outbox.New(w.s.requester, w.s.stalls)
-	if _, err = w.s.nc.Subscribe(heartbeatSubject(w.work.Queue, "*"), w.receiveHeartbeat); err == nil {
+	if _, err = w.s.nc.Subscribe(heartbeatSubject(w.Engine.Queue, "*"), w.receiveHeartbeat); err == nil {
 		_, err = w.s.nc.Subscribe(askSubject, func(*nats.Msg) { w.renewSoon() })
 	}
 	return err
@@ -136,10 +136,10 @@ const connectRetry = time.Second
 // connect waits for the hub and connects to it, or connects to the run that has started this worker.
 func (w *worker) connect() (*session, error) {
 	if w.mark != "" {
-		return dial("", w.work.Notice, nats.UserInfo(w.mark, ""), dialStdio(w.work.TTL, endNow))
+		return dial("", w.Notice, nats.UserInfo(w.mark, ""), dialStdio(w.Engine.TTL, endNow))
 	}
 	for {
-		s, err := connect(w.work.URL, w.work.Notice)
+		s, err := connect(w.Engine.URL, w.Notice)
 		if !errors.Is(err, errNoServer) && !errors.Is(err, errSilent) {
 			return s, err
 		}
@@ -169,11 +169,11 @@ func (s *session) newID(host string) string {
 
 // Next maintains the lease until the run is over: tasks come through Add instead. See runner.Source.
 func (w *worker) Next(func() uint64) (*task.Task, error) {
-	if w.work.Do(task.Command{Op: task.Add}).Err == nil { // from now on the run may be idle
+	if w.Do(task.Command{Op: task.Add}).Err == nil { // from now on the run may be idle
 		if err := w.join(); err != nil {
 			return nil, fmt.Errorf("join the workers of the hub: %w", err)
 		}
-		w.work.Ready()
+		w.Ready()
 		w.maintainLease()
 	}
 	select {

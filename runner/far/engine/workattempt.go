@@ -188,12 +188,12 @@ func (w *worker) taskOf(a *Attempt) *task.Task {
 	if a.HasStdin {
 		s.Task.Stdin = append([]byte{}, a.Stdin...)
 	}
-	whole := w.work.Window > 1 && a.Protocol == task.NoProtocol // it fills the slot
+	whole := w.Coproc.Window > 1 && a.Protocol == task.NoProtocol // it fills the slot
 	if whole || len(a.Needs) > 0 {
 		s.Task.Asked = &task.Terms{Needs: a.Needs}
 	}
 	if whole {
-		s.Task.Asked.Weight = w.work.Window
+		s.Task.Asked.Weight = w.Coproc.Window
 	}
 	return &s.Task
 }
@@ -224,11 +224,11 @@ func (w *worker) accept(h *heldAttempt) bool {
 
 // setCommand sets the command of an attempt's task, or returns why it must not run.
 func (w *worker) setCommand(a *Attempt, t *task.Task, subject string, msg []byte) error {
-	if task.CheckNeeds(w.work.Offers, a.Needs, false) != nil {
+	if task.CheckNeeds(w.Queue.Caps, a.Needs, false) != nil {
 		return fmt.Errorf("this worker does not offer %s: start it with --offers", task.NeedsText(a.Needs))
 	}
 	if !a.ownCommand() {
-		if !w.work.Commands {
+		if !w.Engine.Commands {
 			return errNoCommands
 		}
 		if w.trust == nil {
@@ -248,7 +248,7 @@ func (w *worker) setCommand(a *Attempt, t *task.Task, subject string, msg []byte
 	case len(a.Env) > 0:
 		return errors.New("this worker runs its own command in its own environment: drop --env")
 	}
-	err := w.work.Make(t, a.Names, a.Caps)
+	err := w.Make(t, a.Names, a.Caps)
 	if t.Protocol != task.NoProtocol { // its persistent worker serves many runs
 		t.Origin.Slot = 0
 		return err
@@ -273,7 +273,7 @@ func (w *worker) admit(attempts ...*heldAttempt) {
 		w.tasks[w.lastTask] = h
 	}
 	w.mu.Unlock()
-	err := w.work.Do(task.Command{Op: task.Add, N: 1, Tasks: tasks}).Err
+	err := w.Do(task.Command{Op: task.Add, N: 1, Tasks: tasks}).Err
 	w.admitMu.Unlock()
 	var late []*heldAttempt
 	w.mu.Lock()

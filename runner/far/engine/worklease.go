@@ -36,7 +36,7 @@ type guarded interface{ Lease(until time.Time) }
 
 // maintainLease renews the lease until the run is over. When the lease is lost, it kills the tasks.
 func (w *worker) maintainLease() {
-	look := time.NewTicker(max(min(checkEvery, w.work.TTL/40), minCheck))
+	look := time.NewTicker(max(min(checkEvery, w.Engine.TTL/40), minCheck))
 	defer look.Stop()
 	status := w.s.nc.StatusChanged(nats.CONNECTED)
 	go w.renewLoop()
@@ -60,7 +60,7 @@ func (w *worker) maintainLease() {
 
 // renewLoop renews the lease in time, and when nudged, until the run is over.
 func (w *worker) renewLoop() {
-	for due := time.Now().Add(w.work.TTL / 4); ; {
+	for due := time.Now().Add(w.Engine.TTL / 4); ; {
 		select {
 		case <-w.done:
 			return
@@ -69,7 +69,7 @@ func (w *worker) renewLoop() {
 		case <-w.renewNow:
 		case <-time.After(time.Until(due)):
 		}
-		due = time.Now().Add(w.work.TTL / 4)
+		due = time.Now().Add(w.Engine.TTL / 4)
 		if !w.s.nc.IsConnected() {
 			continue // a new connection nudges
 		}
@@ -79,7 +79,7 @@ func (w *worker) renewLoop() {
 				err = errors.New("the hub does not answer; trying again")
 			}
 			w.noticef("the lease of this worker could not be renewed: %v", err)
-			due = time.Now().Add(w.work.TTL / 20)
+			due = time.Now().Add(w.Engine.TTL / 20)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (w *worker) renew() error {
 		return nil
 	}
 	w.mu.Lock()
-	l, patience := w.lease, w.work.TTL*3/10 // leaves time for another try before the lease ends
+	l, patience := w.lease, w.Engine.TTL*3/10 // leaves time for another try before the lease ends
 	w.mu.Unlock()
 	if l != nil {
 		return w.confirm(l, patience)
@@ -116,7 +116,7 @@ func (w *worker) renew() error {
 		return err
 	}
 	if w.lease = l; w.hadLease {
-		go w.work.Notice("this worker is ready for tasks again")
+		go w.Notice("this worker is ready for tasks again")
 	}
 	w.hadLease = true
 	return nil
@@ -136,23 +136,23 @@ func (w *worker) confirm(l *lease, patience time.Duration) error {
 // the lease had run out does not count: the tasks may have been killed, and expire ends the lease.
 func (w *worker) extend(l *lease, from time.Duration) {
 	w.mu.Lock()
-	late := l.lost || l.renewed > 0 && from >= l.renewed+w.work.TTL*fence/100
+	late := l.lost || l.renewed > 0 && from >= l.renewed+w.Engine.TTL*fence/100
 	if !late {
 		l.renewed = from
 	}
 	w.mu.Unlock()
 	if g, ok := w.local.(guarded); ok && !late {
-		g.Lease(time.Now().Add(from + w.work.TTL*lastFence/100 - w.s.now()))
+		g.Lease(time.Now().Add(from + w.Engine.TTL*lastFence/100 - w.s.now()))
 	}
 }
 
 // listen subscribes to the tasks and orders of a lease.
 func (w *worker) listen(l *lease) error {
-	tasks, err := w.s.serveMessages(taskSubject(w.work.Queue, l.id, "*", "*"), func(subject string, data []byte) { w.receive(l, subject, data) })
+	tasks, err := w.s.serveMessages(taskSubject(w.Engine.Queue, l.id, "*", "*"), func(subject string, data []byte) { w.receive(l, subject, data) })
 	if err != nil {
 		return err
 	}
-	orders, err := w.s.serveOrders(orderSubject(w.work.Queue, l.id, "*"), func(o *Order, a *Answer) error { return w.carryOut(l, o, a) })
+	orders, err := w.s.serveOrders(orderSubject(w.Engine.Queue, l.id, "*"), func(o *Order, a *Answer) error { return w.carryOut(l, o, a) })
 	l.subs = []*nats.Subscription{tasks, orders}
 	return err
 }
@@ -169,7 +169,7 @@ func (l *lease) endLocked() {
 // its run, and returns the attempts that have not begun if the run is paused.
 func (w *worker) presence(l *lease) Presence {
 	p := Presence{
-		Queue: w.work.Queue, Version: Version, ID: l.id, Host: w.host, Labels: w.work.Labels, Offers: w.offers, TTL: w.work.TTL, Job: Job{Signed: w.work.Commands}, Since: l.since,
+		Queue: w.Engine.Queue, Version: Version, ID: l.id, Host: w.host, Labels: w.Engine.Labels, Offers: w.offers, TTL: w.Engine.TTL, Job: Job{Signed: w.Engine.Commands}, Since: l.since,
 		Mark: w.mark,
 	}
 	if w.hostLock != nil {
@@ -178,7 +178,7 @@ func (w *worker) presence(l *lease) Presence {
 	if w.values {
 		p.Template, p.Command = hex.EncodeToString(w.digest[:]), w.text
 	}
-	if now := w.work.Do(task.Command{Op: task.Look}).Snapshot; now != nil {
+	if now := w.Do(task.Command{Op: task.Look}).Snapshot; now != nil {
 		p.Slots, p.Busy = len(now.Slots), len(now.Tasks)
 		p.Done, p.Failed = now.Stats.Finished(), now.Stats.Failed()
 		switch now.State {
@@ -247,7 +247,7 @@ func (w *worker) expire() {
 	if lost > 0 {
 		text += ": its tasks are killed, and " + task.Count(int64(lost), "task") + " will start elsewhere"
 	}
-	w.work.Notice(text)
+	w.Notice(text)
 	w.renewSoon()
 }
 
@@ -257,7 +257,7 @@ func (w *worker) dropMessages() { w.out.Drop(func(string) bool { return true }) 
 // leasedLocked reports whether a lease still holds. It does not once the connection is closed for
 // good, which happens to workers of --ssh. The caller must hold mu.
 func (w *worker) leasedLocked(l *lease) bool {
-	return !l.lost && !w.s.nc.IsClosed() && w.s.now() < l.renewed+w.work.TTL*fence/100
+	return !l.lost && !w.s.nc.IsClosed() && w.s.now() < l.renewed+w.Engine.TTL*fence/100
 }
 
 // announceGone announces that the worker has ended. No attempt may be running.

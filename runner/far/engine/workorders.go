@@ -36,7 +36,7 @@ func (w *worker) carryOut(l *lease, o *Order, a *Answer) error {
 		if o.By != "" { // otherwise the worker's own run has sent it
 			drain.Err = o.cause("drained")
 		}
-		a.after = func() { w.work.Do(drain) } // the worker may end at once
+		a.after = func() { w.Do(drain) } // the worker may end at once
 	default:
 		return o.unknown()
 	}
@@ -76,7 +76,7 @@ func (w *worker) obey(o *AttemptOrder, user string) {
 // cancelTasks cancels tasks of this worker's run.
 func (w *worker) cancelTasks(tasks []uint64, kill bool) {
 	if len(tasks) > 0 {
-		w.work.Do(task.Command{Op: task.Cancel, IDs: tasks, Kill: kill})
+		w.Do(task.Command{Op: task.Cancel, IDs: tasks, Kill: kill})
 	}
 }
 
@@ -240,9 +240,9 @@ func (w *worker) receiveHeartbeat(m *nats.Msg) {
 
 // endSilentRuns ends the attempts of runs without a recent heartbeat.
 func (w *worker) endSilentRuns() {
-	most := max(silentTTLs*w.work.TTL, minSilent)
+	most := max(silentTTLs*w.Engine.TTL, minSilent)
 	if w.s.nc.ConnectedClusterName() != "" { // a run may be cut off from this part of the cluster, and consider this worker lost
-		most = w.work.TTL * fence / 100
+		most = w.Engine.TTL * fence / 100
 	}
 	now := w.s.now()
 	silent := map[string][]*heldAttempt{}
@@ -278,7 +278,7 @@ func (w *worker) endSilentRuns() {
 	w.mu.Unlock()
 	for _, run := range slices.Sorted(maps.Keys(silent)) {
 		if len(silent[run]) > 0 {
-			w.work.Notice("the submitter of run " + run + " has sent no heartbeat for " + most.String() + ": its tasks are ended")
+			w.Notice("the submitter of run " + run + " has sent no heartbeat for " + most.String() + ": its tasks are ended")
 		}
 		w.stopAttempts(false, silent[run]...)
 		w.seats.End(func(seat *Seat) bool { return seat.Run == run })

@@ -59,7 +59,7 @@ func (p *publisher) runInSeat(ctx context.Context, h *heldAttempt, a task.Attemp
 
 // Life returns how long the persistent worker for a task lives, or nil if the task is for the worker's
 // own command. See wiring.Worker.
-func (w *worker) Life(t *task.Task) *wiring.Life {
+func (w *worker) Life(t *task.Task) *task.Life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.tasks[t.ID]

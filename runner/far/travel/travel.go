@@ -19,7 +19,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Files names the files that travel with the tasks of a run. See wiring.Files.
+// Files names the files that travel with the tasks of a run.
 type Files struct {
 	Base             []string
 	Transfer, Return func(*task.Task) []string // nil for none

@@ -35,6 +35,9 @@ func newOptions(c *command) *Options {
 func (o *Options) finish() {
 	if o.Fed() {
 		o.Input.Groups = []input.Group{{Values: []string{}}} // an empty list of values, so that the run does not read stdin
+		if len(o.Engine.Hosts) == 0 {
+			o.Engine.Reach = 0 // workers may join later, for tasks that are added later
+		}
 	}
 	slices.SortFunc(o.Queue.Caps, func(a, b task.Cap) int { return strings.Compare(a.Name, b.Name) })
 	if p := &o.Pool; o.variesDir() {

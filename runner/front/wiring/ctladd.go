@@ -19,6 +19,7 @@ import (
 	"github.com/mattn/go-isatty"
 
 	"crew/runner/decide/task"
+	"crew/runner/front/cli"
 	"crew/runner/steer/control"
 )
 
@@ -328,12 +329,7 @@ func (c *ctl) leaveAtHub() error {
 	if c.far == nil {
 		return becomeEngine(c.args)
 	}
-	leave, end, err := c.far.Leave(Leaving{URL: c.URL, Name: c.Run, Wait: c.Block, Notice: c.notice})
-	if err != nil {
-		return err
-	}
-	defer end()
-	return c.eachBatch(func(words []task.Bytes) error {
+	send := func(leave func([]byte) error, words []task.Bytes) error {
 		all := c.Adds
 		all.Values, all.Lines = words, c.Stdin
 		line, err := json.Marshal(control.Request{V: control.Version, Op: "add", Add: &all})
@@ -344,5 +340,8 @@ func (c *ctl) leaveAtHub() error {
 			return &statusError{"the hub did not accept the tasks in time: --block DUR waits longer", statusBusy}
 		}
 		return err
+	}
+	return c.far.Leave(&Call{Options: &cli.Options{Ctl: *c.Ctl}, Notice: c.notice}, func(leave func([]byte) error) error {
+		return c.eachBatch(func(words []task.Bytes) error { return send(leave, words) })
 	})
 }

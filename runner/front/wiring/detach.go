@@ -17,14 +17,6 @@ import (
 	"crew/runner/front/cli"
 )
 
-// Detachment describes a run that is stored at the hub, which submits its tasks.
-type Detachment struct {
-	Place
-	Load
-	Orders Orders
-	Notice func(string)
-}
-
 // Orders say how the hub runs the tasks of a detached run. They are stored as JSON.
 type Orders struct {
 	Words       []string `json:"words,omitempty"`        // options; see cli.Options.DetachWords
@@ -101,10 +93,6 @@ func (w *wiring) detach() (end ending) {
 	if err := w.openInput(); err != nil {
 		return ending{err: err}
 	}
-	place, err := w.place()
-	if err != nil {
-		return ending{err: err}
-	}
 	caught := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
 		if !signal.Ignored(s) {
@@ -134,7 +122,7 @@ func (w *wiring) detach() (end ending) {
 	run, handed := "", make(chan error, 1)
 	go func() {
 		var err error
-		run, err = w.far.Detach(ctx, Detachment{place, w.load(), orders, w.screen.Notice}, fill)
+		run, err = w.far.Detach(ctx, w.call(), orders, fill)
 		handed <- err
 	}()
 	select {
@@ -154,11 +142,10 @@ func (w *wiring) detach() (end ending) {
 
 // attach connects to the detached run, to show its results.
 func (w *wiring) attach() (err error) {
-	o := w.opts
-	if o.Do != cli.DoAttach {
+	if w.opts.Do != cli.DoAttach {
 		return nil
 	}
-	w.attached, err = w.far.Attach(Attachment{URL: o.Engine.URL, Run: o.Ctl.Run, Store: w.store, Notice: w.screen.Notice})
+	w.attached, err = w.far.Attach(w.call())
 	if err == nil {
 		w.onEnd(w.attached.Close)
 		w.total.set(w.attached.Tasks())

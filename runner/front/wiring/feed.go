@@ -166,7 +166,7 @@ func (f *feed) Add(a *control.Addition, accepted func(ids, known []uint64)) erro
 }
 
 // Arrive adds the tasks of a request that was left for this run at the hub under an ID, unless it has
-// already done so. later reports whether the request failed but may succeed later. See Submission.
+// already done so. later reports whether the request failed but may succeed later. See Call.
 func (f *feed) Arrive(id string, line []byte) (later bool, err error) {
 	select {
 	case <-f.restored:

@@ -12,12 +12,10 @@ import (
 
 // openWorker connects crew worker to the engine, which brings its tasks.
 func (w *wiring) openWorker() (err error) {
-	if o := w.opts; o.Do == cli.DoWork {
-		w.worker, err = w.far.Work(Work{
-			Engine: o.Engine, Name: o.Control.Name, Workdir: o.Pool.Workdir, Store: w.store, Window: o.Coproc.Window, Offers: o.Queue.Caps,
-			Template: w.source.commandTemplate(), Make: (&commandMaker{source: w.source, cache: map[string]*input.Tasks{}}).fill,
-			Do: w.do, Notice: w.screen.Notice, Ready: w.workerReady,
-		})
+	if w.opts.Do == cli.DoWork {
+		c := w.call()
+		c.Make = (&commandMaker{source: w.source, cache: map[string]*input.Tasks{}}).fill
+		w.worker, err = w.far.Work(c)
 	}
 	return err
 }
