@@ -103,7 +103,7 @@ var beyond = []struct {
 	{". file", regexp.MustCompile(`(^|[^a-z.}])\. |\bsource\b|` + shellNames), regexp.MustCompile(`>`)},
 	{"a pipe into a shell", regexp.MustCompile(shellNames + `|\b(crew|parallel)\b`), regexp.MustCompile(`\||<|>\(`)},
 	{"another program's -c", regexp.MustCompile(shellNames + `|\b(env|flock|find|xargs)\b`), carriers},
-	{"a command that the script names at run time", regexp.MustCompile("(^|[;&|({!\n`]|\\b(then|do|else|if|while|until|time|exec|command|builtin|env|nice|timeout|noglob|always)\\b)[^;&|\n]{0,12}[$`]"), regexp.MustCompile(``)},
+	{"a command that the script names at run time", regexp.MustCompile("(^|[;&|({!\n`]|\\b(then|do|else|if|while|until|time|exec|command|builtin|env|nice|timeout|noglob|always)\\b)[^;&|\n]{0,12}([$`]|[<>]\\()"), regexp.MustCompile(``)},
 }
 
 // shellNames matches programs that pass text to a shell. carriers matches ways for a value to get to
