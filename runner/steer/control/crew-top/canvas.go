@@ -102,9 +102,8 @@ func (c *canvas) list(y, rows, n, chosen int, first *int, draw func(i int, p *pe
 // levels are the columns of a graph, lowest first.
 const levels = "▁▂▃▄▅▆▇█"
 
-// graph draws the latest values, the last one at the right. Only 0 is drawn at the lowest level.
+// graph draws values, the last one at the right. Only 0 is drawn at the lowest level.
 func (p *pen) graph(values []float64, highest float64) {
-	values = values[max(0, len(values)-max(0, p.end-p.x)):]
 	for i, v := range values {
 		level, style := 0, p.dim
 		if v > 0 {

@@ -278,10 +278,10 @@ func (v *view) footer(c *canvas, p *pen) {
 		p.put(v.message, c.warn)
 	case v.over != "":
 		p.put(v.overText()+"  q quit", c.warn)
-	case silent > 0:
-		p.put("the run has not answered for "+task.Brief(silent)+": is it stopped?", c.warn)
 	case v.runs != nil:
 		p.put("enter show  q quit", c.dim)
+	case silent > 0:
+		p.put("the run has not answered for "+task.Brief(silent)+": is it stopped?", c.warn)
 	case v.log != nil:
 		p.put("q back", c.dim)
 	default:

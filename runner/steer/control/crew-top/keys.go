@@ -119,13 +119,13 @@ var commands = [...]struct {
 	}},
 	{"c", "cancel", "cancel the task", func(a *app, _ rune) {
 		if t := a.chosenTask(); t != nil {
-			a.ask = &question{fmt.Sprintf("cancel task %d: %s", t.Task, t.shortName()), control.Request{Op: "cancel", Tasks: []uint64{t.Task}}}
+			a.ask = &question{fmt.Sprintf("cancel task %d: %s", t.Task, t.name()), control.Request{Op: "cancel", Tasks: []uint64{t.Task}}}
 		}
 	}},
 	{"l", "log", "show the task's output, as it comes or as kept; also enter", func(a *app, _ rune) {
 		if t := a.chosenTask(); t != nil {
 			ctx, leave := context.WithCancel(context.Background())
-			a.log = &log{id: t.Task, state: t.State, title: t.shortName(), close: leave, follow: true}
+			a.log = &log{id: t.Task, state: t.State, title: t.name(), close: leave, follow: true}
 			go a.followLog(ctx, a.hello, a.log)
 		}
 	}},

@@ -54,16 +54,10 @@ type row struct {
 // name returns the text of the task in the table: what tells it from others, and then its command, unless
 // that says nothing about it.
 func (r *row) name() string {
-	name := r.shortName()
+	name, _ := r.Name()
 	if r.Record != "" && r.Tag == "" && r.Apart == "" {
 		name += "  " + string(r.Command)
 	}
-	return name
-}
-
-// shortName returns the text that tells the task from others.
-func (r *row) shortName() string {
-	name, _ := r.Name()
 	return name
 }
 
@@ -124,15 +118,13 @@ func (v *view) choose(row int) {
 
 // end records that the run is over.
 func (v *view) end(how string) {
-	if v.over == "" {
-		v.over, v.ask, v.message, v.waits = how, nil, "", nil
-		v.tasks, v.running = v.tasks[v.running:], 0
-	}
+	v.over, v.ask, v.message, v.waits = how, nil, "", nil
+	v.tasks, v.running = v.tasks[v.running:], 0
 }
 
 // silent returns how long the run has not answered, or 0 if that is less than silentAfter.
 func (v *view) silent(now time.Time) time.Duration {
-	if d := now.Sub(v.looked); v.over == "" && !v.looked.IsZero() && d >= silentAfter {
+	if d := now.Sub(v.looked); v.over == "" && d >= silentAfter {
 		return d
 	}
 	return 0
