@@ -40,7 +40,6 @@ const (
 	ShowRaw                 // tasks write directly to crew's stdout and stderr
 	ShowObjects             // one JSON object per result, with its output
 	ShowFacts               // one JSON object per result, without its output
-	ShowFrames              // like ShowFacts, followed by the output; out and err are its lengths
 	ShowNothing
 )
 
@@ -49,7 +48,7 @@ func (p Plan) Streams() bool { return p.Show == ShowLines || p.Show == ShowRaw }
 
 // Keeps reports whether results hold their outputs.
 func (p Plan) Keeps() bool {
-	return p.Show == ShowBlocks || p.Show == ShowObjects || p.Show == ShowFrames || p.Copy
+	return p.Show == ShowBlocks || p.Show == ShowObjects || p.Copy
 }
 
 // Recalls reports whether a result that was not shown can be shown later. Output that was to be shown
@@ -61,4 +60,4 @@ func (p Plan) Recalls() bool { return p.Keeps() || p.JSON() }
 func (p Plan) KeepsAttempts() bool { return p.Show == ShowObjects || p.Attempts && p.Keeps() }
 
 // JSON reports whether results are shown as JSON objects.
-func (p Plan) JSON() bool { return ShowObjects <= p.Show && p.Show <= ShowFrames }
+func (p Plan) JSON() bool { return ShowObjects <= p.Show && p.Show <= ShowFacts }

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"crew/runner/decide/task"
 	"crew/runner/exec/spool"
 	"crew/runner/front/wiring"
+	"crew/runner/keep/journal"
 )
 
 // attachLook is how often to look for more results.
@@ -25,8 +28,11 @@ type attached struct {
 	run     *RunInfo
 	store   *spool.Store
 	tasks   *bufio.Reader
-	results *bufio.Reader
+	journal *bufio.Reader
+	outputs remoteFile
+	passes  int                    // how often all of the journal was read
 	last    uint64                 // number of the latest task
+	known   map[uint64]*endedTask  // results of later tasks
 	ready   sync.Map               // results of tasks that are about to be shown, by task ID
 	end     atomic.Pointer[runEnd] // nil until the run is over
 	ctx     context.Context        // done once closed
@@ -39,7 +45,7 @@ func Attach(c *wiring.Call) (wiring.Attached, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &attached{s: s, store: c.Store}
+	a := &attached{s: s, store: c.Store, known: map[uint64]*endedTask{}}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	if err := a.open(c.Ctl.Run); err != nil {
 		err = s.explain(err)
@@ -64,27 +70,34 @@ func (a *attached) open(name string) (err error) {
 	case r.State == runHanding:
 		return fmt.Errorf("run %s is still being detached by process %d on %s: try again once that has ended", r.Run, r.PID, task.Printable(r.Host))
 	}
-	a.tasks, a.results = a.file(tasksFile), a.file(resultsFile)
+	a.tasks, a.journal, a.outputs = a.lines(tasksFile), a.lines(journalFile), a.file(outputFile)
 	return nil
 }
 
-// file returns a reader of a file that the hub has of the run. It waits for more data until the run is
-// over.
-func (a *attached) file(name string) *bufio.Reader {
-	return bufio.NewReader(&remoteFile{a: a, order: Order{Op: opRead, ID: ID{Run: a.run.Run}, File: name}})
+// file returns a file that the hub has of the run.
+func (a *attached) file(name string) remoteFile {
+	return remoteFile{a: a, order: Order{Op: opRead, ID: ID{Run: a.run.Run}, File: name}}
 }
 
-// remoteFile reads a file of the run from the hub. It ends once the run is over.
+// lines returns a reader of such a file.
+func (a *attached) lines(name string) *bufio.Reader {
+	f := a.file(name)
+	return bufio.NewReader(io.NewSectionReader(&f, 0, math.MaxInt64))
+}
+
+// remoteFile reads a file of the run from the hub.
 type remoteFile struct {
 	a     *attached
 	order Order
-	rest  []byte // fetched but not read yet
+	data  []byte // what was fetched last, which is at order.At
 }
 
-// Read waits until there is something to read.
-func (r *remoteFile) Read(p []byte) (int, error) {
+// ReadAt waits until there is something to read, and may read only a part of that. It returns io.EOF
+// once the run is over.
+func (r *remoteFile) ReadAt(p []byte, off int64) (int, error) {
 	a := r.a
-	for len(r.rest) == 0 {
+	for off < r.order.At || off >= r.order.At+int64(len(r.data)) {
+		r.order.At, r.data = off, nil
 		got, err := a.s.askUntilDone(a.ctx, r.order)
 		switch {
 		case errors.Is(err, errNoRun):
@@ -102,45 +115,63 @@ func (r *remoteFile) Read(p []byte) (int, error) {
 				return 0, io.EOF
 			}
 		}
-		r.rest = got.Data
-		r.order.At += int64(len(r.rest))
+		r.data = got.Data
 	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
+	return copy(p, r.data[off-r.order.At:]), nil
 }
 
 // Next returns the next task once it has ended, and io.EOF once the run is over. See runner.Source.
 func (a *attached) Next(number func() uint64) (*task.Task, error) {
-	var e Ended
-	for e.Task <= a.last {
-		_, err := io.CopyN(io.Discard, a.results, e.Stdout+e.Stderr) // a result may be there twice
-		if err == nil {
-			_, err = readEnded(a.results, &e)
-		}
-		if err != nil {
+	id := a.last + 1
+	e, passes := a.known[id], 2
+	if id > a.run.Tasks {
+		passes = 1
+	}
+	for ; a.passes < passes && (e == nil || e.Unfinished); e = a.known[id] {
+		if err := a.readEnded(); err != nil {
 			return nil, err
 		}
 	}
-	if a.last++; e.Task != a.last {
-		return nil, errGarbage
+	if e == nil && len(a.known) == 0 {
+		return nil, io.EOF
+	} else if e == nil { // the run gave it up
+		e = &endedTask{Facts: task.Facts{Outcome: task.Cancelled}}
 	}
-	t, err := readTask(a.tasks, a.last, &StoredTask{})
+	delete(a.known, id)
+	t, err := readTask(a.tasks, id, &StoredTask{})
 	if err != nil {
 		return nil, err
 	}
 	r := e.Facts.Result(t)
 	r.Argv = t.ArgvOn(r.Worker, r.Host, r.Units)
-	if r.Stdout, err = a.output(e.Stdout); err == nil {
-		r.Stderr, err = a.output(e.Stderr)
-	}
-	if err != nil {
-		return nil, err
-	}
+	r.Stdout, r.Stderr = e.outputs[0], e.outputs[1]
 	r.Final = r.Outcome == task.Cancelled || r.Outcome == task.NotRun && r.Err != nil // it will not run again
-	t.Asked, t.ID = nil, number()
+	a.last, t.Asked, t.ID = id, nil, number()
 	a.ready.Store(t.ID, r)
 	return t, nil
+}
+
+// readEnded reads a line of the journal about a task that has ended, and its outputs. At the end, it
+// begins anew: after a power failure, the journal may have lost lines that were read, and got others.
+func (a *attached) readEnded() error {
+	e := &endedTask{}
+	err := readEnded(a.journal, e)
+	switch {
+	case err == io.EOF:
+		a.passes++
+		a.journal = a.lines(journalFile)
+		return nil
+	case err != nil || e.Task <= a.last: // a result may be there twice
+		return err
+	}
+	if e.outputs[0], err = a.output(e.Stdout); err == nil {
+		e.outputs[1], err = a.output(e.Stderr)
+	}
+	if err == journal.ErrDamaged { // after a power failure: the task runs again
+		return nil
+	}
+	a.known[e.Task] = e
+	return err
 }
 
 // Run returns the result of a task. See runner.Executor.
@@ -163,14 +194,14 @@ func (a *attached) Suspend() {}
 // Resume does nothing. See runner.Executor.
 func (a *attached) Resume() {}
 
-// output copies the next n bytes of the results, which are an output. It returns nil if n is 0.
-func (a *attached) output(n int64) (task.Output, error) {
-	if n == 0 {
+// output returns a copy of an output, or nil if it is empty.
+func (a *attached) output(p journal.Extent) (task.Output, error) {
+	if p == (journal.Extent{}) {
 		return nil, nil
 	}
 	b := a.store.Buffer()
-	if _, err := io.CopyN(b, a.results, n); err != nil {
-		return nil, errors.Join(err, b.Close())
+	if err := p.Copy(b, &a.outputs); err != nil {
+		return nil, cmp.Or(b.Close(), err)
 	}
 	return b, nil
 }

@@ -3,19 +3,22 @@ package engine
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+
 	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
 	"crew/runner/decide/task"
+	"crew/runner/exec/spool"
 	"crew/runner/far/travel"
 	"crew/runner/front/wiring"
+	"crew/runner/keep/journal"
 )
 
 // dispatches starts a dispatcher that starts no processes.
@@ -32,37 +35,65 @@ func (b *broker) dispatches() {
 	b.t.Cleanup(func() { crewtest.Receive(b.t, ended, "the end of the dispatcher") })
 }
 
-// Bytes that a crash has left at the end of the results file are no result.
-func TestCutResults(t *testing.T) {
-	record := runRecord{RunInfo: newRunInfo("q", "", "=", identity{Run: "r"}), Options: RunOptions{Attempts: encode(kindAttempt, &Attempt{}), Secret: newIdentity().Secret}}
-	record.Progress = &Progress{Tasks: 2}
-	dir := filepath.Join(t.TempDir(), "r")
-	write := func(name, text string) {
-		crewtest.WriteFile(t, filepath.Join(dir, name), text, 0o600)
+// The journal of a run keeps its results, also of tasks that it did not finish: those run again after a
+// crash. Tasks that were cancelled before they were read stay so.
+func TestStoredResults(t *testing.T) {
+	dir := runDir(t.TempDir())
+	state := filepath.Join(string(dir), stateDir)
+	open := func() *journal.Journal {
+		j, err := journal.Open(journal.Config{Dir: state, Output: journal.Output{Plan: task.Plan{Show: task.ShowNothing, Copy: true}, All: true}, Notice: quiet})
+		require.NoError(t, err)
+		t.Cleanup(func() { j.Close() })
+		return j
 	}
-	require.NoError(t, os.Mkdir(dir, 0o700))
-	text, err := json.Marshal(record)
-	require.NoError(t, err)
-	write(recordFile, string(text))
-	whole := `{"task":1,"outcome":"ok","out":3,"err":2}` + "\nab\nc\n"
-	d := &detachedRun{runDir: runDir(dir), cancelErrs: map[uint64]error{}}
-	for _, rest := range []string{"", "{", `{"task":2,"outcome":"ok","out":3,"err":0}` + "\nab", `{"task":2,"out":0,"err":0}` + "\n"} {
-		write(resultsFile, whole+rest)
-		require.NoError(t, d.open())
-		require.NoError(t, d.recover())
-		require.Equal(t, whole, crewtest.ReadFile(t, filepath.Join(dir, resultsFile)))
+	j := open()
+	for i, outcome := range []task.Outcome{task.OK, task.Cancelled} {
+		id := uint64(i + 1)
+		a := task.Attempt{Task: &task.Task{ID: id, Identity: identityOf(id)}, Number: 1}
+		j.Started(a, false)
+		j.Ended(a, &task.Result{Task: a.Task, Attempt: 1, Outcome: outcome, Stdout: spool.Text("ab\n"), Stderr: spool.Text("c\n")}, true)
 	}
-	past := d.ended(1, 2)
-	require.Len(t, past, 1)
-	b := make([]byte, 2)
-	_, err = past[1].Outputs[1].ReadAt(b, 0)
+	d := &detachedRun{journal: j, record: runRecord{RunInfo: RunInfo{Progress: &Progress{Tasks: 4}}}, last: 2, cancelErrs: map[uint64]error{}}
+	cancel := task.Command{Op: task.Cancel, IDs: []uint64{2, 3}, Err: errors.New("why")}
+	unread, rest, err := d.splitUnread(cancel)
 	require.NoError(t, err)
-	require.Equal(t, "c\n", string(b))
-	d.submitter = &submitter{}
-	require.NoError(t, d.recordCancelled([]uint64{2}, errors.New("why")))
-	d.cancelErrs = map[uint64]error{}
-	require.NoError(t, d.recover())
-	require.EqualError(t, d.cancelErrs[2], "why")
+	require.Equal(t, [][]uint64{{3}, {2}}, [][]uint64{unread, rest})
+	require.NoError(t, j.Close())
+	j = open()
+	require.NoError(t, j.Close())
+	text := crewtest.ReadFile(t, filepath.Join(state, "journal.jsonl"))
+	crewtest.WriteFile(t, filepath.Join(state, "journal.jsonl"), text+"{\n"+text[:strings.Index(text, "\n")-1], 0o600)
+
+	past := dir.ended(1, 2, 3, 4)
+	require.Len(t, past, 3)
+	require.EqualValues(t, "why", past[3].Error)
+	for _, id := range []uint64{1, 2} {
+		b := make([]byte, 2)
+		_, err = past[id].Outputs[1].ReadAt(b, 0)
+		require.NoError(t, err)
+		require.Equal(t, "c\n", string(b))
+	}
+	d.journal, d.last = open(), 0
+	_, _, err = d.splitUnread(cancel)
+	require.EqualError(t, err, "task 3 has ended")
+	source, last := d.journal.Source(identified{}), uint64(0)
+	for _, want := range []task.Outcome{task.OK, 0, task.Cancelled, 0} {
+		last++
+		tk, err := source.Next(func() uint64 { return last })
+		require.NoError(t, err)
+		if require.Equal(t, want != 0, tk.Done != nil, last); want != 0 {
+			require.Equal(t, want, tk.Done.Outcome)
+		}
+	}
+}
+
+// identified is a source of tasks as a detachedRun returns them.
+type identified struct{}
+
+func (identified) Next(number func() uint64) (*task.Task, error) {
+	t := &task.Task{ID: number()}
+	t.Identity = identityOf(t.ID)
+	return t, nil
 }
 
 // A run that was removed leaves nothing in memory.

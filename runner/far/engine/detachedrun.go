@@ -3,14 +3,11 @@ package engine
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,7 +15,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"crew/runner"
 	"crew/runner/decide/task"
 	"crew/runner/far/address"
 	"crew/runner/far/credentials"
@@ -27,24 +23,23 @@ import (
 )
 
 // detachedRun is a detached run in the process that the hub has started for it. It is a run with
-// --state that reads its tasks from a file and appends its results to another one.
+// --state that reads its tasks from a file.
 type detachedRun struct {
 	runDir
-	record  runRecord // as of the start of the process
-	tasks   *bufio.Reader
-	results *os.File
+	record runRecord // as of the start of the process
+	tasks  *bufio.Reader
 
 	// set by submit
 
-	submitter *submitter
-	s         *session
-	do        func(task.Command) task.Reply
+	*attemptTable
+	s       *session
+	do      func(task.Command) task.Reply
+	journal *journal.Journal
 
 	full    atomic.Bool // the hub has no room for more results
 	badTask atomic.Bool // a task could not be read
 
-	reportMu sync.Mutex
-	latest   report
+	reportMu sync.Mutex // held while a report is made and sent
 
 	mu         sync.Mutex
 	last       uint64                 // number of the latest task
@@ -67,7 +62,7 @@ func Submitted(dir string) int {
 	b.base.Live = true
 	status := wiring.RunDetached(&wiring.DetachedRun{
 		Orders: r.Options.Orders, Name: r.Name, Command: r.Job.Command, Tasks: r.Tasks, Paused: r.Paused, State: filepath.Join(dir, stateDir),
-		Source: d, Results: d.results, WrapSink: d.syncResults, Do: d.carryOut, Finish: d.recordEnd,
+		Source: d, Do: d.carryOut, Finish: d.recordEnd,
 	}, &wiring.Far{Submit: func(sub *wiring.Call) (wiring.Executor, error) { return d.submit(sub, b) }})
 	if status == statusUsage || d.badTask.Load() {
 		return statusHopeless
@@ -88,46 +83,11 @@ func (d *detachedRun) open() (err error) {
 		return err
 	}
 	d.tasks = bufio.NewReader(tasks)
-	if d.results, err = d.file(resultsFile); err != nil {
-		return err
-	}
-	d.latest.Paused = d.record.Paused
 	return nil
-}
-
-// recover truncates files that a crash may have cut short, and loads what earlier processes recorded.
-// The directory of --state must be locked.
-func (d *detachedRun) recover() error {
-	whole, err := d.each(func(*Ended, int64) {})
-	if err == nil {
-		err = d.results.Truncate(whole)
-	}
-	if err != nil {
-		return err
-	}
-	d.latest.Results = whole
-	ended, err := d.file(cancelledFile)
-	if err != nil {
-		return err
-	}
-	defer ended.Close()
-	whole = 0
-	for lines := bufio.NewReader(ended); ; {
-		var f task.Facts
-		n, err := readLine(lines, &f)
-		if err != nil {
-			return ended.Truncate(whole)
-		}
-		d.cancelErrs[f.Task] = errors.New(string(f.Error))
-		whole += int64(n)
-	}
 }
 
 // submit returns the executor of the run.
 func (d *detachedRun) submit(sub *wiring.Call, b messageBuilder) (wiring.Executor, error) {
-	if err := d.recover(); err != nil {
-		return nil, err
-	}
 	r := &d.record
 	owner, err := address.Read(filepath.Join(string(d.runDir), "..", "..", ownerFile))
 	if err != nil {
@@ -139,11 +99,11 @@ func (d *detachedRun) submit(sub *wiring.Call, b messageBuilder) (wiring.Executo
 	}
 	d.s.setUser(r.User)
 	sub.Engine.Queue, sub.Coproc.Window = r.Queue, r.Options.Window
-	x := &submitter{detached: r, builder: b}
+	x := &submitter{detached: d, builder: b}
 	if b.Signed {
 		x.builder.sign = d.sign
 	}
-	d.submitter, d.do = x, sub.Do
+	d.attemptTable, d.do, d.journal = &x.attempts, sub.Do, sub.Journal
 	if err = x.start(sub, d.s); err == nil {
 		x.every(reportEvery, func() { _ = d.report() })
 	}
@@ -152,42 +112,25 @@ func (d *detachedRun) submit(sub *wiring.Call, b messageBuilder) (wiring.Executo
 
 // report reports the run's progress to the hub.
 func (d *detachedRun) report() error {
-	return d.sendReport(func(r *report) {
-		if now := d.do(task.Command{Op: task.Look}).Snapshot; now != nil {
-			r.count(&now.Stats)
-			r.Paused = now.State == task.StatePaused
-		}
-	})
-}
-
-func (r *report) count(s *task.Stats) { r.Done, r.Failed = s.Finished(), s.Failed() }
-
-// sendReport applies change to the latest report and sends it to the hub.
-func (d *detachedRun) sendReport(change func(*report)) error {
 	d.reportMu.Lock()
 	defer d.reportMu.Unlock()
-	change(&d.latest)
-	d.latest.Size = max(d.latest.Results, d.journalOutput())
-	a, err := d.s.askHub(hubSubject, Order{Op: opReport, ID: ID{Run: d.record.Run}, Report: &d.latest})
+	reply := d.do(task.Command{Op: task.Look})
+	if reply.Err != nil {
+		return reply.Err
+	}
+	return d.sendReport(&reply.Snapshot.Stats, reply.Snapshot.State == task.StatePaused, nil)
+}
+
+func (d *detachedRun) sendReport(s *task.Stats, paused bool, end *runEnd) error {
+	r := &report{s.Finished(), s.Failed(), paused, end}
+	a, err := d.s.askHub(hubSubject, Order{Op: opReport, ID: ID{Run: d.record.Run}, Report: r})
 	d.full.Store(a.Full)
 	return err
 }
 
-// journalOutput returns the bytes of output in the journal. A part of it may still be waiting to go to
-// the results file.
-func (d *detachedRun) journalOutput() (size int64) {
-	list, _ := os.ReadDir(filepath.Join(string(d.runDir), stateDir))
-	for _, e := range list {
-		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), "output.") {
-			size += info.Size()
-		}
-	}
-	return size
-}
-
 // recordEnd reports the end of the run to the hub, and why it ended early, if it did.
 func (d *detachedRun) recordEnd(s *task.Stats, status int, early string) error {
-	return d.sendReport(func(r *report) { r.count(s); r.End = &runEnd{status, task.Bytes(early)} })
+	return d.sendReport(s, false, &runEnd{status, task.Bytes(early)})
 }
 
 // Next returns the next task. See runner.Source.
@@ -217,7 +160,7 @@ func (d *detachedRun) Next(number func() uint64) (*task.Task, error) {
 // readTask reads the task with the number id, and its line into *line.
 func readTask(from *bufio.Reader, id uint64, line *StoredTask) (*task.Task, error) {
 	t := &task.Task{ID: id}
-	_, err := readLine(from, line)
+	err := readLine(from, line)
 	if err == nil {
 		err = journal.DecodeTask(line.Spec, t)
 	}
@@ -259,80 +202,50 @@ func (d *detachedRun) carryOut(cmd task.Command, do func(task.Command) task.Repl
 		reply = do(cmd)
 	}
 	reply.IDs = append(unread, reply.IDs...)
-	reply.Err = cmp.Or(err, reply.Err, d.recordCancelled(reply.IDs, cmd.Err))
+	reply.Err = cmp.Or(err, reply.Err)
 	return reply
 }
 
-// splitUnread splits the IDs of cmd into tasks that were not read yet, which can simply be skipped,
+// splitUnread splits the IDs of cmd into tasks that were not read yet, which it records as cancelled,
 // and the rest, which the run has to cancel.
 func (d *detachedRun) splitUnread(cmd task.Command) (unread, rest []uint64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	var events []task.Event
+	ended := d.journal.EndedTasks(cmd.IDs...)
 	for _, id := range cmd.IDs {
 		switch {
 		case id <= d.last || id > d.record.Tasks:
 			rest = append(rest, id)
-		case d.cancelErrs[id] != nil:
+		case ended[id].Outcome != 0:
 			err = fmt.Errorf("task %d has ended", id)
 		default:
 			unread = append(unread, id)
 			d.cancelErrs[id] = cmd.Err
+			t := &task.Task{ID: id, Identity: identityOf(id)}
+			events = append(events, task.Event{Kind: task.Finished, Task: t, Result: &task.Result{Task: t, Outcome: task.Cancelled, Err: cmd.Err, Final: true}})
 		}
 	}
-	return unread, rest, err
+	return unread, rest, cmp.Or(err, d.journal.Commit().Consume(events))
 }
 
-// recordCancelled records that tasks were cancelled, except running ones.
-func (d *detachedRun) recordCancelled(ids []uint64, why error) error {
-	f, err := d.file(cancelledFile)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, id := range ids {
-		if d.submitter.attempts.running(id) == nil {
-			d.cancelErrs[id] = why
-			err = cmp.Or(err, json.NewEncoder(f).Encode(task.Facts{Task: id, Error: task.Bytes(why.Error())}))
-		}
-	}
-	return cmp.Or(err, f.Sync())
-}
-
-// syncResults wraps the sink that writes results. After each batch it syncs them to disk and tells the
-// hub how many there are.
-func (d *detachedRun) syncResults(results runner.Sink) runner.Sink { return &syncedSink{results, d} }
-
-type syncedSink struct {
-	runner.Sink
-	run *detachedRun
-}
-
-// Consume waits while the hub has no room for results. See runner.Sink.
-func (k *syncedSink) Consume(events []task.Event) error {
-	d := k.run
-	for len(events) > 0 && d.full.Load() {
-		time.Sleep(retryWait)
-		_ = d.sendReport(func(*report) {})
-	}
+// Consume waits while the hub has no room for more results. See runner.Sink.
+func (d *detachedRun) Consume(events []task.Event) error {
+	_ = d.attemptTable.Consume(events)
+	news := false
 	for i := range events {
 		if events[i].Kind == task.Finished {
 			d.mu.Lock()
 			delete(d.signatures, events[i].ID)
 			d.mu.Unlock()
+			news = true
 		}
 	}
-	if err := k.Sink.Consume(events); err != nil {
-		return err
+	for ; news; news = d.full.Load() {
+		if d.full.Load() {
+			time.Sleep(retryWait)
+		}
+		_ = d.report() // the next one repeats it
 	}
-	size := d.length(resultsFile)
-	if size == d.latest.Results {
-		return nil
-	}
-	err := d.results.Sync()
-	if err == nil {
-		_ = d.sendReport(func(r *report) { r.Results = size }) // the next report repeats it
-	}
-	return err
+	return nil
 }

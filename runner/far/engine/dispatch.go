@@ -89,13 +89,11 @@ func (d *dispatcher) load() {
 			d.notices.notify(fmt.Sprintf("a detached run in %s is skipped: %v", dir, err))
 		default:
 			h := d.newRun(record)
-			h.tasks = dir.length(tasksFile)
+			h.tasks, h.output = dir.length(tasksFile), dir.length(outputFile)
 			if record.For != "" {
 				d.lastRequest = max(d.lastRequest, record.Epoch)
 			}
-			if record.State == runDone { // otherwise its process reports these
-				h.latest.Results = dir.length(resultsFile)
-				h.latest.Size = h.latest.Results
+			if record.State == runDone {
 				h.expiry.Reset(keptFor)
 			}
 			d.superviseLocked(h, nil)
@@ -135,7 +133,7 @@ func (d *dispatcher) full(tasks int64) bool {
 	for _, h := range d.all() {
 		h.mu.Lock()
 		tasks -= h.tasks
-		output -= h.latest.Size
+		output -= h.output
 		h.mu.Unlock()
 	}
 	return tasks < 0 || output < 0

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,17 +17,18 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
+	"crew/runner/keep/journal"
 	"crew/runner/keep/trust"
 	"crew/runner/steer/control"
 )
 
 // The files in the directory of a detached run.
 const (
-	recordFile    = "run"       // a runRecord
-	tasksFile     = "tasks"     // StoredTask values, one a line
-	resultsFile   = "results"   // Ended values in input order, each a line that its outputs follow
-	cancelledFile = "cancelled" // task.Facts of tasks that were cancelled before they ran, one a line
-	stateDir      = "state"     // the directory of --state
+	recordFile  = "run"   // a runRecord
+	tasksFile   = "tasks" // StoredTask values, one a line
+	stateDir    = "state" // the directory of --state
+	journalFile = stateDir + "/journal.jsonl"
+	outputFile  = stateDir + "/output.0"
 )
 
 // runRecord is the record of a detached run or of a request to add tasks, as JSON.
@@ -44,12 +46,10 @@ type runEnd struct {
 
 // report is the progress of a run that its process reports to the hub, as JSON.
 type report struct {
-	Results int64   `json:"results"` // bytes of the results file that are on disk
-	Size    int64   `json:"size"`    // bytes of all stored output
-	Done    int64   `json:"done"`
-	Failed  int64   `json:"failed"`
-	Paused  bool    `json:"paused,omitempty"`
-	End     *runEnd `json:"over,omitempty"`
+	Done   int64   `json:"done"`
+	Failed int64   `json:"failed"`
+	Paused bool    `json:"paused,omitempty"`
+	End    *runEnd `json:"over,omitempty"`
 }
 
 // StoredTask is a task of a detached run, as JSON.
@@ -63,21 +63,26 @@ type StoredTask struct {
 	Sig     []byte    `json:"sig,omitempty"`
 }
 
-// Ended is the result of one task of a detached run, as JSON; see task.ShowFrames.
-type Ended struct {
+// endedTask is a line of the journal about a task that has ended.
+type endedTask struct {
+	Event string `json:"event"`
 	task.Facts
-	Stdout int64 `json:"out"` // length of the output in bytes
-	Stderr int64 `json:"err"`
+	Stdout     journal.Extent `json:"stdout"`
+	Stderr     journal.Extent `json:"stderr"`
+	Unfinished bool           `json:"unfinished"` // it counts only if none follows
+
+	outputs [2]task.Output
 }
 
-// readEnded reads an Ended, which its outputs follow, and returns the length of its line.
-func readEnded(from *bufio.Reader, e *Ended) (int, error) {
-	*e = Ended{}
-	n, err := readLine(from, e)
-	if err == nil && (badFacts(&e.Facts) || e.Stdout < 0 || e.Stderr < 0) {
-		err = errGarbage
+// readEnded reads lines of a journal up to the next endedTask. It skips damaged lines.
+func readEnded(lines *bufio.Reader, e *endedTask) (err error) {
+	for err == nil || err == errGarbage {
+		*e = endedTask{}
+		if err = readLine(lines, e); err == nil && e.Event == "ended" && !badFacts(&e.Facts) {
+			return nil
+		}
 	}
-	return n, err
+	return err
 }
 
 // runDir is the directory of a detached run.
@@ -122,36 +127,20 @@ func (r *runRecord) valid() bool {
 	return bad == nil && validName(r.Run) && validName(r.Queue) && s != nil && len(r.Options.Secret) == aes.BlockSize && s.Tasks <= math.MaxInt64/100
 }
 
-// each calls f with each stored result and the offset of its outputs. It returns the length of all
-// complete results: a crash may have left a part of another one.
-func (d runDir) each(f func(e *Ended, at int64)) (whole int64, err error) {
-	file, err := d.file(resultsFile)
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-	var e Ended
-	for lines := bufio.NewReader(file); ; {
-		n, err := readEnded(lines, &e)
-		if err == nil {
-			_, err = io.CopyN(io.Discard, lines, e.Stdout+e.Stderr)
-		}
-		if err != nil {
-			return whole, nil
-		}
-		f(&e, whole+int64(n))
-		whole += int64(n) + e.Stdout + e.Stderr
-	}
-}
-
 // ended returns what is stored of tasks that have ended. See control.Details.
 func (d runDir) ended(ids ...uint64) map[uint64]task.EndedTask {
 	all := map[uint64]task.EndedTask{}
-	_, _ = d.each(func(e *Ended, at int64) {
+	f, err := d.file(journalFile)
+	if err != nil {
+		return all
+	}
+	defer f.Close()
+	var e endedTask
+	for lines := bufio.NewReader(f); readEnded(lines, &e) == nil; {
 		if slices.Contains(ids, e.Task) {
-			all[e.Task] = task.EndedTask{Facts: e.Facts, Kept: true, Outputs: [2]task.Live{d.output(at, e.Stdout), d.output(at+e.Stdout, e.Stderr)}}
+			all[e.Task] = task.EndedTask{Facts: e.Facts, Kept: true, Outputs: [2]task.Live{d.output(e.Stdout), d.output(e.Stderr)}}
 		}
-	})
+	}
 	return all
 }
 
@@ -161,29 +150,28 @@ type fileSection struct {
 	io.Closer
 }
 
-// output returns a stored output, or nil if it is empty or cannot be read.
-func (d runDir) output(at, n int64) task.Live {
-	f, err := d.file(resultsFile)
-	if err != nil || n == 0 {
-		f.Close()
+// output returns a stored output, or nil if it cannot be read.
+func (d runDir) output(p journal.Extent) task.Live {
+	f, err := d.file(outputFile)
+	if err != nil {
 		return nil
 	}
-	return fileSection{io.NewSectionReader(f, at, n), f}
+	return fileSection{p.In(f).SectionReader, f}
 }
 
-// readLine decodes a line of JSON into *to, and returns the length of the line.
-func readLine(r *bufio.Reader, to any) (int, error) {
+// readLine decodes a line of JSON into *to.
+func readLine(r *bufio.Reader, to any) error {
 	var text []byte
 	for {
 		part, err := r.ReadSlice('\n')
 		switch text = append(text, part...); {
 		case errors.Is(err, bufio.ErrBufferFull) && len(text) < maxTaskSize:
 		case err != nil:
-			return 0, err
+			return err
 		case readJSON(text, to) != nil:
-			return 0, errGarbage
+			return errGarbage
 		default:
-			return len(text), nil
+			return nil
 		}
 	}
 }
@@ -201,8 +189,8 @@ type hubRun struct {
 
 	mu       sync.Mutex
 	record   runRecord
-	latest   report          // the latest report of its process
 	tasks    int64           // bytes of its tasks
+	output   int64           // bytes of its output
 	fetchErr error           // why the tasks could not be fetched
 	ctx      context.Context // done once the hub gives the run up
 	giveUp   context.CancelFunc
@@ -244,7 +232,7 @@ func (h *hubRun) applyReport(r *report) error {
 	if h.record.State == runDone { // the report is late
 		return nil
 	}
-	h.latest = *r
+	h.output = h.length(outputFile)
 	changed := r.Paused != h.record.Paused || r.End != nil
 	h.record.Done, h.record.Failed, h.record.Paused, h.record.End = r.Done, r.Failed, r.Paused, r.End
 	if r.End != nil {
@@ -260,28 +248,29 @@ func (h *hubRun) applyReport(r *report) error {
 // fail marks a run that can never be submitted as done. Its process has already reported why.
 func (h *hubRun) fail() {
 	h.mu.Lock()
-	r := h.latest
-	r.End = &runEnd{1, task.Bytes(h.record.Notice)}
+	r := report{h.record.Done, h.record.Failed, false, &runEnd{1, task.Bytes(h.record.Notice)}}
 	h.mu.Unlock()
 	_ = h.applyReport(&r)
 }
 
 // read returns the bytes of a file from offset at on, at most maxMessage, and none at its end.
 func (h *hubRun) read(name string, at int64) ([]byte, error) {
-	h.mu.Lock()
-	n := min(map[string]int64{tasksFile: h.tasks, resultsFile: h.latest.Results}[name]-at, maxMessage)
-	h.mu.Unlock()
-	if n <= 0 || at < 0 {
-		return nil, nil
+	if name != tasksFile && name != journalFile && name != outputFile {
+		return nil, errGarbage
 	}
-	f, err := h.file(name)
-	if err != nil {
+	f, err := os.Open(filepath.Join(string(h.runDir), name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	b := make([]byte, n)
-	_, err = f.ReadAt(b, at)
-	return b, err
+	b := make([]byte, maxMessage)
+	n, err := f.ReadAt(b, at)
+	if err == io.EOF {
+		err = nil
+	}
+	return b[:n], err
 }
 
 // answerEnded answers commands of clients once the run is over.

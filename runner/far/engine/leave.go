@@ -118,7 +118,7 @@ func (x *submitter) takeRequests() {
 			continue
 		}
 		at := &attached{s: x.s, run: &RunInfo{Run: a.Run}, ctx: x.ctx}
-		line, err := io.ReadAll(at.file(tasksFile))
+		line, err := io.ReadAll(at.lines(tasksFile))
 		if x.ctx.Err() != nil {
 			return
 		}

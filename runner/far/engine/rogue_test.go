@@ -128,7 +128,7 @@ func TestRogues(t *testing.T) {
 		crew(t, "engine", "attach", run, "--engine", eve).Exits(1)
 	}
 	for _, run := range []string{nightly.Run, stored, left} {
-		for _, o := range []Order{{Op: opTalk, Turn: 1, Client: "c", Data: []byte("{}\n")}, {Op: opRead, File: tasksFile}, {Op: opRead, File: resultsFile}, {Op: opForget}} {
+		for _, o := range []Order{{Op: opTalk, Turn: 1, Client: "c", Data: []byte("{}\n")}, {Op: opRead, File: tasksFile}, {Op: opRead, File: journalFile}, {Op: opRead, File: outputFile}, {Op: opForget}} {
 			o.Run = run
 			m, err := submitter.nc.Request(dispatchSubject("eve"), o.encode(), answerWait)
 			require.NoError(t, err)

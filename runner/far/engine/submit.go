@@ -36,7 +36,7 @@ type submitter struct {
 	resumable bool              // workers keep results until they are recorded, for a later epoch of the run
 	hosts     *sshHosts         // nil without --ssh
 	files     *travel.Submitter // nil if no files travel
-	detached  *runRecord        // nil unless the run is detached; then the hub announces it
+	detached  *detachedRun      // nil unless the run is detached; then the hub announces it
 
 	// state
 
@@ -247,7 +247,12 @@ func (x *submitter) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 }
 
 // Sink returns the sink that must consume events after the journal.
-func (x *submitter) Sink() runner.Sink { return &x.attempts }
+func (x *submitter) Sink() runner.Sink {
+	if x.detached != nil {
+		return x.detached
+	}
+	return &x.attempts
+}
 
 // Missing returns lines that name the hosts of --ssh that were never reached, and those that were lost.
 // See ssh.Hosts.Missing.

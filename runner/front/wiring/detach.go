@@ -26,14 +26,12 @@ type Orders struct {
 // DetachedRun is a detached run in the process that submits it for the hub.
 type DetachedRun struct {
 	Orders
-	Name     string // "" for none
-	Command  string // for display
-	Tasks    uint64
-	Paused   bool   // it was paused when an earlier process ended
-	State    string // directory of the journal
-	Source   runner.Source
-	Results  *os.File                      // receives the results in input order; see task.ShowFrames
-	WrapSink func(runner.Sink) runner.Sink // wraps the sink that writes Results
+	Name    string // "" for none
+	Command string // for display
+	Tasks   uint64
+	Paused  bool   // it was paused when an earlier process ended
+	State   string // directory of the journal
+	Source  runner.Source
 
 	Do     func(c task.Command, do func(task.Command) task.Reply) task.Reply // carries out a command with do
 	Finish func(s *task.Stats, status int, early string) error               // records the end of the run, and why it ended early, if it did
@@ -56,8 +54,8 @@ func RunDetached(h *DetachedRun, far *Far) int {
 		return printError(os.Stderr, err)
 	}
 	defer null.Close()
-	w := newWiring([]string{"crew"}, o, p, far, null, h.Results, os.Stderr)
-	w.detached, w.plan.Show = h, task.ShowFrames
+	w := newWiring([]string{"crew"}, o, p, far, null, null, os.Stderr)
+	w.detached, w.plan.Show, w.plan.Copy = h, task.ShowNothing, true
 	return printError(os.Stderr, w.execute().err)
 }
 

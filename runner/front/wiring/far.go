@@ -18,6 +18,7 @@ import (
 	"crew/runner/decide/task"
 	"crew/runner/exec/proc"
 	"crew/runner/front/cli"
+	"crew/runner/keep/journal"
 	"crew/runner/steer/control"
 )
 
@@ -65,6 +66,7 @@ type Call struct {
 	Names            []string                  // of columns
 	Env              []string                  // of tasks
 	Transfer, Return func(*task.Task) []string // files to copy to and from the workers; nil for none
+	Journal          *journal.Journal          // nil without --state
 	ServeClient      func(control.Link)        // passes a client to the run's control server
 
 	// Arrive adds the tasks of a request that was left for this run at the hub under an ID, unless it has
@@ -107,7 +109,7 @@ func (w *wiring) call() *Call {
 	o, s := w.opts, w.source
 	c := &Call{
 		Options: o, Notice: w.screen.Notice, Ready: w.workerReady, Outputs: w.outputs(), Do: w.do,
-		Names: s.reader.Names(), Transfer: pathsFunc(s.transfer), Return: pathsFunc(s.returns), ServeClient: w.serveClient,
+		Names: s.reader.Names(), Transfer: pathsFunc(s.transfer), Return: pathsFunc(s.returns), Journal: w.state, ServeClient: w.serveClient,
 	}
 	for _, name := range o.Engine.Env {
 		if value, ok := os.LookupEnv(name); ok {

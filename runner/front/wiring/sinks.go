@@ -41,9 +41,6 @@ func (w *wiring) openSinks() error {
 			sinks = append(sinks, log)
 		}
 	} else {
-		if w.detached != nil {
-			stdout = w.detached.WrapSink(w.stdout)
-		}
 		sinks, stdout = append(sinks, w.state.Logs(logs...)), w.state.Shown(stdout)
 	}
 	reports, err := w.openReports()

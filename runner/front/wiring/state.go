@@ -45,7 +45,7 @@ func (w *wiring) openState() error {
 		Resume: journal.Resume{
 			Replay: o.State.Replay, Recall: o.Output.JUnit != "", RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Changed: o.State.Changed, Costs: o.Sched.Order != "",
 		},
-		Output:      journal.Output{Plan: w.plan.Plan, Logs: writesLogs(o), MaybeClosed: w.plan.Recalls() && maybeClosed(w.out)},
+		Output:      journal.Output{Plan: w.plan.Plan, Logs: writesLogs(o), MaybeClosed: w.plan.Recalls() && maybeClosed(w.out), All: w.detached != nil},
 		SameCommand: w.sameCommand(), Notice: w.screen.Notice, Slack: journalSlack,
 	})
 	var wrong *journal.WrongDir

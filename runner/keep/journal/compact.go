@@ -39,7 +39,9 @@ func (j *Journal) loadContents(f *os.File) (*contents, error) {
 	return l, l.loadFile(f)
 }
 
-func (j *Journal) wasteful(size, needed int64) bool { return size > 2*needed+j.cfg.Slack }
+func (j *Journal) wasteful(size, needed int64) bool {
+	return size > 2*needed+j.cfg.Slack && !j.cfg.Output.All
+}
 
 // wastesSpaceLocked reports whether the lines or the outputs are much longer than after the last
 // compaction. The caller must hold mu, except in Open.

@@ -219,7 +219,7 @@ func (d *draft) moveOutputs(body []byte) []byte {
 		if !ok || p.n == 0 || d.oldOutputs == d.newOutputs {
 			continue
 		}
-		moved, err := d.newOutputs.save(d.oldOutputs.outputAt(p))
+		moved, err := d.newOutputs.save(p.In(d.oldOutputs.file))
 		d.err = cmp.Or(d.err, err)
 		moved.n, moved.sum = p.n, p.sum
 		body = bytes.Replace(body, appendExtent(nil, name, p), appendExtent(nil, name, moved), 1)

@@ -116,7 +116,7 @@ func parseEnded(body []byte, out *outputs) (p task.EndedTask, ok bool) {
 	}
 	p = task.EndedTask{Facts: r.Facts, Note: r.Note, Kept: !r.Streamed && !r.Dropped}
 	if p.Kept {
-		p.Outputs = [2]task.Live{out.outputAt(r.Stdout), out.outputAt(r.Stderr)}
+		p.Outputs = [2]task.Live{r.Stdout.In(out.file), r.Stderr.In(out.file)}
 	}
 	return p, true
 }

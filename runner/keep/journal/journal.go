@@ -65,6 +65,10 @@ type Output struct {
 	Plan        task.Plan
 	Logs        bool // results also go to a joblog or a results tree, through Journal.Logs
 	MaybeClosed bool // stdout may be closed, so results are never recorded as shown
+
+	// All means that the journal keeps every result, even if the run did not finish the task. A task that
+	// the user has cancelled is done. Other processes may read the files, so there is no compaction.
+	All bool
 }
 
 // shownAtEnd reports whether a result counts as shown as soon as its task ends.
@@ -311,7 +315,7 @@ func (j *Journal) ChangedPrograms() []string { return j.changedPrograms }
 
 // recordRun records that a run begins.
 func (j *Journal) recordRun() error {
-	if j.cfg.Queue == nil {
+	if j.cfg.Queue == nil && !j.cfg.Output.All {
 		j.runOffset = j.end
 	}
 	if j.programs == nil {

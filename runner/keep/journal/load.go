@@ -254,6 +254,9 @@ func (l *contents) applyEnded(ln line) {
 			last.flags |= streamed
 		case stampName:
 			last.made = parseStamp(v)
+		case "unfinished":
+			l.applyAttempt(ln)
+			return
 		case "stdout", "stderr": // keep in step with streams: a switch with only constant cases is faster
 			p, _ := parseExtent(v)
 			last.outputs += p.n

@@ -9,7 +9,6 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"os"
 	"strconv"
 
 	"crew/runner/decide/task"
@@ -22,7 +21,8 @@ const (
 	smallOutput = 4 << 10
 )
 
-var errDamagedOutput = errors.New("its kept output is damaged")
+// ErrDamaged is the error of an output without its checksum.
+var ErrDamaged = errors.New("its kept output is damaged")
 
 // extent is the position of an output in the file of outputs, recorded in the journal as
 // [offset,length,checksum]. An empty output has length 0 and is not recorded.
@@ -112,14 +112,23 @@ func (o *outputs) verified(p extent) (task.Output, error) {
 	if p.n == 0 {
 		return nil, nil
 	}
-	out, sum := o.outputAt(p), crc32.New(castagnoli())
-	switch n, err := out.WriteTo(sum); {
-	case errors.Is(err, os.ErrClosed):
-		return nil, err
-	case err != nil || n != p.n || sum.Sum32() != p.sum:
-		return nil, errDamagedOutput
+	return p.In(o.file), p.Copy(io.Discard, o.file)
+}
+
+// Copy copies the output at p of a file of outputs to w. It returns ErrDamaged if the output does not
+// have its checksum.
+func (p extent) Copy(w io.Writer, file io.ReaderAt) error {
+	got := outputWriter{w, extent{off: p.off}}
+	_, err := p.In(file).WriteTo(&got)
+	if err == nil && got.extent != p {
+		err = ErrDamaged
 	}
-	return out, nil
+	return err
+}
+
+// In returns the output at p of a file of outputs. It may be empty or damaged.
+func (p extent) In(file io.ReaderAt) savedOutput {
+	return savedOutput{io.NewSectionReader(file, p.off, p.n)}
 }
 
 // outputWriter writes one output and notes its extent.

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -68,11 +67,6 @@ func (o *outputs) size() int64 {
 	return o.end
 }
 
-// outputAt returns the output at p, which may be empty or damaged.
-func (o *outputs) outputAt(p extent) savedOutput {
-	return savedOutput{io.NewSectionReader(o.file, p.off, p.n)}
-}
-
 // sync makes all outputs durable except buffered ones.
 func (o *outputs) sync() error {
 	o.syncMu.Lock()
@@ -110,7 +104,7 @@ func (s *Saved) Tail(p Extent, n int) []byte {
 	if p.n == 0 {
 		return nil
 	}
-	end, err := task.Tail(s.out.outputAt(p), n)
+	end, err := task.Tail(p.In(s.out.file), n)
 	if err == nil && p.n <= int64(n) {
 		_, err = s.out.verified(p)
 	}

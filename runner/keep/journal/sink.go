@@ -28,11 +28,11 @@ func (c *Commit) Consume(events []task.Event) error {
 	j, ended := c.journal, false
 	for i := range events {
 		e := &events[i]
-		if e.Kind != task.Finished || e.Result.FromEarlierRun() || e.Result.Earlier || !j.finishes(e.Result) {
+		if e.Kind != task.Finished || e.Result.FromEarlierRun() || e.Result.Earlier || !j.keeps(e.Result) {
 			continue
 		}
 		ended = true
-		if e.Attempt == 0 && e.Result.Final { // Ended is not called for it
+		if e.Attempt == 0 && (e.Result.Final || e.Result.Outcome == task.NotRun) { // Ended is not called for it
 			_ = j.append(false, func(b []byte) []byte {
 				return j.appendEndMembers(appendResult(b, evEnded, e.Task, e.Result), e.Result)
 			})

@@ -17,11 +17,11 @@ func (j *Journal) Started(a task.Attempt, more bool) {
 	_ = j.append(!more, func(b []byte) []byte { return appendStarted(b, a, time.Now()) })
 }
 
-// Ended records how an attempt ended and, if it finishes its task, its outputs. The line may be
-// written only with the next start, by Idle or by Commit, so that an end and a start together cost
-// one write. Commit returns errors. See runner.Recorder.
+// Ended records how an attempt ended and, if it finishes its task or Output.All is set, its outputs.
+// The line may be written only with the next start, by Idle or by Commit, so that an end and a start
+// together cost one write. Commit returns errors. See runner.Recorder.
 func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
-	if !final || !j.finishes(r) {
+	if !final || !j.keeps(r) {
 		_ = j.append(false, func(b []byte) []byte {
 			b = appendResult(b, evAttempt, a.Task, r)
 			switch {
@@ -69,6 +69,9 @@ func (j *Journal) appendEndMembers(b []byte, r *task.Result) []byte {
 	if j.cfg.Queue != nil {
 		b = task.AppendTime(b, "at", time.Now())
 	}
+	if !j.finishes(r) {
+		b = task.AppendTrue(b, "unfinished")
+	}
 	o := &j.cfg.Output
 	switch {
 	case o.Plan.Keeps(), r.Outcome == task.Skipped:
@@ -99,11 +102,14 @@ func (j *Journal) Idle() {
 // finishes reports whether a task with result r is done, so that a resumed run does not run it
 // again.
 func (j *Journal) finishes(r *task.Result) bool {
-	if j.cfg.Queue != nil && r.Final && isDone(r.Outcome) {
+	if (j.cfg.Queue != nil || j.cfg.Output.All) && r.Final && isDone(r.Outcome) {
 		return true
 	}
 	return r.Fault == nil && !(r.BadCommand && j.cfg.SameCommand) && finishes(r.Outcome)
 }
+
+// keeps reports whether the final result r of a task is recorded with its outputs.
+func (j *Journal) keeps(r *task.Result) bool { return j.cfg.Output.All || j.finishes(r) }
 
 // append adds a line, whose body the function body appends, to the pending lines. It writes them if
 // now is set or there are many. After an error it writes nothing more and returns the error again.

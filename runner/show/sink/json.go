@@ -17,7 +17,6 @@ import (
 // they may have any size.
 type object struct {
 	outputs bool // include stdout and stderr
-	frames  bool // write the outputs after the object; see task.ShowFrames
 	records Records
 	buf     []byte
 	check   utf8Check
@@ -52,26 +51,11 @@ func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 	if r.Omitted > 0 {
 		j.buf = task.AppendInt(j.buf, "omitted", int64(r.Omitted))
 	}
-	if j.frames {
-		return j.writeFrames(w, r)
-	}
 	if err := j.appendOutputs(w, r); err != nil {
 		return err
 	}
 	j.buf = append(j.buf, "}\n"...)
 	_, err := w.Write(j.buf)
-	return err
-}
-
-// writeFrames writes buf, and both outputs after it.
-func (j *object) writeFrames(w io.Writer, r *task.Result) error {
-	j.buf = task.AppendInt(task.AppendInt(j.buf, "out", task.Length(r.Stdout)), "err", task.Length(r.Stderr))
-	_, err := w.Write(append(j.buf, "}\n"...))
-	for _, o := range [...]task.Output{r.Stdout, r.Stderr} {
-		if err == nil && task.Length(o) > 0 {
-			_, err = o.WriteTo(w)
-		}
-	}
 	return err
 }
 

@@ -72,7 +72,7 @@ func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 	s.ports = [2]port{{w: scr.out}, {w: scr.err, stderr: true}}
 	s.writers = [2]streamWriter{{s, toStdout}, {s, toStderr}}
 	s.taggers.New = func() any { return new(tagger) }
-	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, frames: cfg.Plan.Show == task.ShowFrames, records: cfg.Records}
+	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, records: cfg.Records}
 	if cfg.Plan.Order {
 		s.reorder = reorderBuffer{head: 1, packed: &packedResults{Buffer: cfg.Store.Buffer(), unreleased: 1}}
 		s.lines = map[uint64]*lineBuffer{}
