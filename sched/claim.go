@@ -225,7 +225,7 @@ func (d *Dispatcher) reserve() {
 		if l.reservedOn = nil; l.overtaken < patience*d.slots.capacity || width == 0 {
 			continue
 		}
-		d.overdue = append(d.overdue, l)
+		news := slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.caps[u.Name] != nil && !d.reserved(u.Name, nil, nil) })
 		holds := l.claim.wide() && slices.ContainsFunc(d.granted.items[d.granted.head:], func(e *entry) bool { return l.claim.shares(e.Claim) })
 		for _, h := range d.slots.hosts {
 			if !holds && h.all >= width && d.hostHas(l.claim, h) && !d.reserved(places, h, l) &&
@@ -233,6 +233,9 @@ func (d *Dispatcher) reserve() {
 				l.reservedOn = h
 				break
 			}
+		}
+		if news || holds || l.reservedOn != nil { // otherwise lines before it have all that it claims reserved
+			d.overdue = append(d.overdue, l)
 		}
 	}
 }
