@@ -47,7 +47,14 @@ func (o *Options) finish() {
 	if o.Do == DoAttach {
 		out.KeepOrder = out.Mode != "raw"
 	}
-	out.KeepOrder = out.KeepOrder || o.Show.DryRun
+	if f := &o.Failure; o.Show.DryRun { // nothing runs that needs these
+		out.KeepOrder, o.Control.Off = true, true
+		o.Pool.Lock, o.Pool.Jitter, o.Machine = "", 0, Machine{}
+		f.Limit, o.Queue.Rate, o.Queue.KeyRate = core.Limit{}, task.Rate{}, task.Rate{}
+		if f.Halt.When == core.Pause { // nobody can resume it
+			f.Halt.When = core.Never
+		}
+	}
 	out.Joblog, out.Append = strings.CutPrefix(out.Joblog, "+")
 	o.Sched.Order = strings.TrimPrefix(o.Sched.Order, "input")
 	if o.Pool.TTY {

@@ -15,6 +15,12 @@ func (o *Options) Elsewhere() bool {
 // Far reports whether tasks really run on other machines.
 func (o *Options) Far() bool { return o.Elsewhere() && !o.Show.DryRun }
 
+// Linked reports whether crew-engine carries out the command line, because that needs the NATS library.
+func (o *Options) Linked() bool {
+	tool, _, _ := strings.Cut(o.Do, " ")
+	return o.Far() || o.Do == DoWork || tool == "engine" || o.Ctl.URL != ""
+}
+
 // Fed reports whether clients or other runs bring the tasks.
 func (o *Options) Fed() bool { return o.Do != DoRun }
 

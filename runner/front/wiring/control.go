@@ -31,7 +31,7 @@ func (w *wiring) missingMachines() []string {
 // openControl starts the server that crew ctl talks to.
 func (w *wiring) openControl() error {
 	o := w.opts
-	if o.Show.DryRun || o.Control.Off {
+	if o.Control.Off {
 		return nil
 	}
 	cfg := control.Config{About: w.about(), Do: w.do, Details: control.Details{Total: w.taskCount, Curves: w.curves.Curves}, Delay: controlAfter}

@@ -22,8 +22,7 @@ import (
 type ctl struct {
 	*cli.Ctl
 	verb          string
-	args          []string // the command line
-	far           *Far     // nil in crew
+	far           *Far // nil in crew
 	in, out, errs *os.File
 }
 

@@ -326,9 +326,6 @@ func (c *ctl) statusOf(ended []task.Facts) error {
 
 // leaveAtHub leaves the tasks at a hub, for a crew serve that may not run yet.
 func (c *ctl) leaveAtHub() error {
-	if c.far == nil {
-		return becomeEngine(c.args)
-	}
 	send := func(leave func([]byte) error, words []task.Bytes) error {
 		all := c.Adds
 		all.Values, all.Lines = words, c.Stdin

@@ -13,7 +13,7 @@ import (
 // directory. It records the memory and the load only if tasks run on this machine.
 func (w *wiring) openCurves() error {
 	o := w.opts
-	if o.Show.DryRun || o.Control.Off {
+	if o.Control.Off {
 		return nil
 	}
 	w.curves = series.NewLive()

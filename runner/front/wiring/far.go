@@ -94,11 +94,8 @@ type Worker interface {
 	Host() string                     // name of the worker
 }
 
-// runEngine carries out a command of crew engine, in crew-engine.
-func runEngine(o *cli.Options, verb string, far *Far, line []string, out, errs *os.File) error {
-	if far == nil {
-		return becomeEngine(line)
-	}
+// runEngine carries out a command of crew engine.
+func runEngine(o *cli.Options, verb string, far *Far, out, errs *os.File) error {
 	c := &Call{Options: o, Out: out, Notice: func(text string) { printError(errs, errors.New(text)) }}
 	c.Ready = func() { tellReady("crew engine "+verb, c.Notice) }
 	return far.Engine(c, verb)

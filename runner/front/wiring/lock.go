@@ -20,7 +20,7 @@ import (
 // which crew shares with the guardian, the process that ends the tasks of a crew that was killed.
 func (w *wiring) takeLock() error {
 	p := &w.opts.Pool
-	if p.Lock == "" || w.opts.Show.DryRun {
+	if p.Lock == "" {
 		return nil
 	}
 	fd, err := openLock(p.Lock)

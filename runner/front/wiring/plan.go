@@ -85,7 +85,7 @@ func newPlan(o *cli.Options, getenv func(string) string, person bool) (p plan, e
 	}
 	p.planOutput(o, getenv, person)
 	p.planLimits(o)
-	if !o.Elsewhere() && !o.Show.DryRun {
+	if !o.Elsewhere() {
 		p.limits.Pool.Machine, err = machineBounds(o, here)
 	}
 	return p, err
@@ -163,12 +163,6 @@ func (p *plan) planLimits(o *cli.Options) {
 	q.Terms = o.Do == cli.DoServe || o.ObjectTasks() || o.Terms.Priority != ""
 	cfg.Retry.On, cfg.Retry.Jitter, cfg.Retry.Keep = f.RetryOn.Has, rand.Float64, p.KeepsAttempts()
 	cfg.Feed.Open, cfg.Feed.Remember = o.Fed() && o.Do != cli.DoAttach, o.Do == cli.DoServe || o.State.Dir != ""
-	if o.Show.DryRun {
-		cfg.Limit, q.Rate, q.KeyRate = core.Limit{}, task.Rate{}, task.Rate{}
-		if cfg.Halt.When == core.Pause { // a dry run cannot be resumed
-			cfg.Halt.When = core.Never
-		}
-	}
 	// Workers on other machines are sent attempts ahead of time, unless that could change which tasks run:
 	// if starts are limited, if a later task can overtake, or if --halt must prevent further starts.
 	limited := o.Any("per-key cap needs rate key-rate delay weight topics")

@@ -42,14 +42,16 @@ func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
 		err = printText(stdout, o.Completion.Text(candidates(o.Completion)))
 	case o.Print != "":
 		err = printText(stdout, o.Print)
+	case far == nil && o.Linked():
+		err = becomeEngine(args)
 	case tool == "state":
 		err = showState(o.Ctl.Run, o.Ctl.JSON, stdout)
 	case tool == cli.DoReport || tool == cli.DoWeb:
 		err = web(o, stdout)
 	case tool == "ctl":
-		err = (&ctl{Ctl: &o.Ctl, verb: verb, args: args, far: far, in: stdin, out: stdout, errs: stderr}).do()
+		err = (&ctl{Ctl: &o.Ctl, verb: verb, far: far, in: stdin, out: stdout, errs: stderr}).do()
 	case tool == "engine" && o.Do != cli.DoAttach:
-		err = runEngine(o, verb, far, args, stdout, stderr)
+		err = runEngine(o, verb, far, stdout, stderr)
 	default:
 		return run(args, o, far, stdin, stdout, stderr)
 	}
@@ -67,11 +69,7 @@ func printText(stdout io.Writer, text string) error {
 // run runs the tasks of a command line and returns the exit status.
 func run(args []string, o *cli.Options, far *Far, stdin, stdout, stderr *os.File) int {
 	p, err := newPlan(o, os.Getenv, isatty.IsTerminal(stderr.Fd()))
-	switch {
-	case err != nil:
-	case far == nil && (o.Do == cli.DoWork || o.Do == cli.DoAttach || o.Far()):
-		err = becomeEngine(args)
-	default:
+	if err == nil {
 		err = checkReady(o, p, stdin)
 	}
 	if err != nil {
@@ -201,9 +199,7 @@ func (w *wiring) makeRun() error {
 	if w.tokens != nil {
 		cfg.Pool.Tokens = w.tokens
 	}
-	if !o.Show.DryRun {
-		cfg.Pool.Jitter = rand.N(o.Pool.Jitter + 1)
-	}
+	cfg.Pool.Jitter = rand.N(o.Pool.Jitter + 1)
 	var in runner.Source = w.source.tasks
 	var rec runner.Recorder // nil without --state
 	if w.detached != nil {
