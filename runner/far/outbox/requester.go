@@ -27,7 +27,7 @@ type Requester struct {
 
 	mu      sync.Mutex
 	pending map[string]chan []byte // by reply name; names cannot be guessed
-	least   time.Duration          // the quickest answer took this long; 0 before the first
+	least   time.Duration          // the quickest short request took this long; 0 before the first
 }
 
 // NewRequester returns a Requester for a connection. Its goroutine ends when the connection is closed.
@@ -59,7 +59,7 @@ func (r *Requester) Request(ctx context.Context, w *Window, size int, subject st
 	defer func() {
 		r.mu.Lock()
 		delete(r.pending, name)
-		if took > 0 {
+		if took > 0 && size <= Short {
 			r.least = min(took, cmp.Or(r.least, took))
 		}
 		r.mu.Unlock()
@@ -95,8 +95,8 @@ func (r *Requester) Request(ctx context.Context, w *Window, size int, subject st
 	}
 }
 
-// Delay returns how much longer than the quickest answer something took, because it waited behind other
-// data. It returns at least 1, or 0 if took is 0.
+// Delay returns how long data waited behind other data: took less the latency, which is the time of the
+// quickest short request. Delay returns at least 1, or 0 if took is 0.
 func (r *Requester) Delay(took time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,6 +11,10 @@ const (
 	// as the renewal of a lease, wait until a message has been sent.
 	Piece = 48 << 10
 
+	// Short is the maximum size of a request, or of its answer, that tells the latency of a connection:
+	// sending more takes too long on a slow one.
+	Short = Piece / 4
+
 	minWindow = 64 << 10 // a piece and its overhead
 	maxWindow = 2 << 20
 

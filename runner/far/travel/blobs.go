@@ -142,8 +142,8 @@ func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to i
 	requests := make(chan chan []byte, maxRequests)
 	go func() {
 		defer close(requests)
-		for ; at < from.Size; at += outbox.Piece {
-			p, got := piece{from.Name, at, int(min(outbox.Piece, from.Size-at))}, make(chan []byte, 1) // receives the answer: a byte and the piece
+		for n := int64(outbox.Short); at < from.Size; at, n = at+n, outbox.Piece { // the first one shows the latency
+			p, got := piece{from.Name, at, int(min(n, from.Size-at))}, make(chan []byte, 1) // receives the answer: a byte and the piece
 			if b.down.Acquire(ctx, p.N) != nil {
 				return
 			}
@@ -155,11 +155,13 @@ func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to i
 			}
 		}
 	}()
+	n := int64(outbox.Short)
 	for got := range requests {
 		data := <-got
-		if int64(len(data)) != 1+min(outbox.Piece, left) {
+		if int64(len(data)) != 1+min(n, left) {
 			return cmp.Or(ctx.Err(), ErrNone)
 		}
+		n = outbox.Piece
 		left -= int64(len(data)) - 1
 		b.received.Add(int64(len(data)))
 		if _, err := to.Write(data[1:]); err != nil {
