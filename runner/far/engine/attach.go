@@ -76,7 +76,7 @@ func (a *attached) open(name string) (err error) {
 
 // file returns a file that the hub has of the run.
 func (a *attached) file(name string) remoteFile {
-	return remoteFile{a: a, order: Order{Op: opRead, ID: ID{Run: a.run.Run}, File: name}}
+	return remoteFile{a: a, order: Order{Op: opRead, Run: a.run.Run, File: name}}
 }
 
 // lines returns a reader of such a file.

@@ -123,7 +123,7 @@ func (d *detachedRun) report() error {
 
 func (d *detachedRun) sendReport(s *task.Stats, paused bool, end *runEnd) error {
 	r := &report{s.Finished(), s.Failed(), paused, end}
-	a, err := d.s.askHub(hubSubject, Order{Op: opReport, ID: ID{Run: d.record.Run}, Report: r})
+	a, err := d.s.askHub(hubSubject, Order{Op: opReport, Run: d.record.Run, Report: r})
 	d.full.Store(a.Full)
 	return err
 }

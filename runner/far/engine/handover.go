@@ -145,7 +145,7 @@ func (u *uploader) upload(ctx context.Context) (run string, err error) {
 func (s *session) handOver(ctx context.Context, record *runRecord, tasks task.Live, size int64) error {
 	lines, err := s.blobs.Add(tasks, size)
 	defer s.blobs.Drop(lines)
-	o := Order{Op: opStore, ID: ID{Run: record.Run}, Record: record, Tasks: &lines}
+	o := Order{Op: opStore, Run: record.Run, Record: record, Tasks: &lines}
 	for a := (Answer{Wait: true}); err == nil && a.Wait; {
 		if a, err = s.askUntilDone(ctx, o); a.None {
 			err = errors.New(a.Err)

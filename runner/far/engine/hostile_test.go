@@ -181,7 +181,7 @@ func (g *siege) storm() {
 		if len(runs) > 0 {
 			id.Run = runs[h.IntN(len(runs))].Run
 		}
-		o := Order{Version: Version, Op: []string{opCancel, opLeave, opTalk}[h.IntN(3)], ID: id}
+		o := Order{Version: Version, Op: []string{opCancel, opLeave, opTalk}[h.IntN(3)], Run: id.Run, Epoch: id.Epoch}
 		order := func() []byte { b, _ := json.Marshal(spoilt(h, o)); return h.garbage(b) }
 		b, _ := json.Marshal(spoilt(h, Heartbeat{Version: Version, Run: id.Run, Epoch: 1}))
 		_ = s.nc.Publish(heartbeatSubject("default", "eve"), h.garbage(b))

@@ -117,7 +117,7 @@ func TestLeftUnheard(t *testing.T) {
 		for range 2 {
 			record := runRecord{RunInfo: newRunInfo("", "", s.user, newIdentity())}
 			record.For, record.Progress = "mail", &Progress{}
-			o := Order{Op: opStore, ID: ID{Run: record.Run}, Record: &record, Tasks: &lines}
+			o := Order{Op: opStore, Run: record.Run, Record: &record, Tasks: &lines}
 			require.False(t, ask(o).Wait)
 			stores = append(stores, o)
 		}

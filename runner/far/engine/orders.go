@@ -20,7 +20,8 @@ import (
 type Order struct {
 	Version int    `json:"version"`
 	Op      string `json:"op"`
-	ID             // the epoch or the run concerned
+	Run     string // which it concerns
+	Epoch   uint64 // likewise
 
 	from string // the user who sent it; see serveOrders
 

@@ -115,7 +115,7 @@ func TestRogues(t *testing.T) {
 				order := encode(kindOrder, AttemptOrder{ID: id, Op: op})
 				require.True(t, submitter.says(taskSubject("default", worker, "eve", run), order))
 			}
-			leave := Order{Op: opLeave, ID: ID{Run: run, Epoch: 2}}
+			leave := Order{Op: opLeave, Run: run, Epoch: 2}
 			require.True(t, submitter.says(orderSubject("default", worker, "eve"), leave.encode()))
 			a := Attempt{ID: id, Trip: travel.Trip{User: "eve"}, Argv: []string{"touch", g.dir + "/evil"}}
 			require.True(t, submitter.says(taskSubject("default", worker, "eve", run), encode(kindAttempt, a)))
@@ -135,7 +135,7 @@ func TestRogues(t *testing.T) {
 			require.Contains(t, string(m.Data), errNoRun.Error())
 		}
 	}
-	m, err := submitter.nc.Request(dispatchSubject("eve"), Order{Op: opNext, ID: ID{Run: left}, For: "mail"}.encode(), 2*answerWait)
+	m, err := submitter.nc.Request(dispatchSubject("eve"), Order{Op: opNext, Run: left, For: "mail"}.encode(), 2*answerWait)
 	require.NoError(t, err)
 	require.JSONEq(t, "{}", string(m.Data))
 	p := crew(t, "engine", "status", "--engine", eve)

@@ -293,7 +293,7 @@ func (s *session) askRun(r *RunInfo, subject string, o Order) (Answer, error) {
 
 // forgetRun asks the hub to end and remove a detached run.
 func (s *session) forgetRun(run string) error {
-	a, err := s.askHub(dispatchSubject(s.user), Order{Op: opForget, ID: ID{Run: run}})
+	a, err := s.askHub(dispatchSubject(s.user), Order{Op: opForget, Run: run})
 	if a.None {
 		err = nil
 	}

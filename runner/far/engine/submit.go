@@ -46,7 +46,6 @@ type submitter struct {
 	joined        chan struct{} // closed once admitWorkers has returned
 
 	suspended atomic.Bool
-	started   atomic.Bool // Run has been called, so Do can be called
 
 	ctx    context.Context // done once no result can arrive any more
 	cancel context.CancelCauseFunc
@@ -160,7 +159,6 @@ func (x *submitter) Close() error {
 
 // Run runs an attempt on the worker of its slot. See runner.Executor.
 func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
-	x.started.Store(true)
 	p := x.attempts.add(a)
 	fin, r := x.takeEarlier(p), (*task.Result)(nil)
 	if fin == nil {

@@ -206,7 +206,7 @@ func (x *submitter) admitWorkers() {
 // endEarlierEpochs tells workers to end their attempts of earlier epochs and to send the results that
 // they keep. It returns once each worker has confirmed, or its lease has run out.
 func (x *submitter) endEarlierEpochs() {
-	order := Order{Op: opLeave, ID: ID{Run: x.id.Run, Epoch: x.id.Epoch}}
+	order := Order{Op: opLeave, Run: x.id.Run, Epoch: x.id.Epoch}
 	x.roster.mu.RLock()
 	before := slices.Clone(x.id.Workers)
 	x.roster.mu.RUnlock()

@@ -68,14 +68,11 @@ func (x *submitter) Resume() {
 	x.heartbeat(false)
 }
 
-// announce publishes the RunInfo. Until an attempt has begun it does not say whether the run is paused,
-// because Do cannot be called yet.
+// announce publishes the RunInfo.
 func (x *submitter) announce() {
 	info := x.info
-	if x.started.Load() {
-		now := x.Do(task.Command{Op: task.Look}).Snapshot
-		info.Paused = now != nil && now.State == task.StatePaused
-	}
+	now := x.Do(task.Command{Op: task.Look}).Snapshot
+	info.Paused = now != nil && now.State == task.StatePaused
 	_ = x.s.publishJSON(runInfoSubject(info.User, info.Run), info) // a client asks again
 }
 
@@ -148,7 +145,7 @@ func (x *submitter) dismissWorkers() {
 	defer cancel()
 	var asked sync.WaitGroup
 	for _, w := range x.roster.all() {
-		asked.Go(func() { _, _ = x.s.ask(ctx, w.orders, Order{Op: opLeave, ID: ID{Run: x.id.Run, Epoch: maxEpoch}}) })
+		asked.Go(func() { _, _ = x.s.ask(ctx, w.orders, Order{Op: opLeave, Run: x.id.Run, Epoch: maxEpoch}) })
 	}
 	asked.Wait()
 }

@@ -1,18 +1,16 @@
 package wiring
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"crew/runner"
 	"crew/runner/decide/task"
@@ -228,14 +226,10 @@ func EngineArgs(args []string) ([]string, error) {
 // findProgram returns the path of a helper program of crew. It looks beside this program first, and
 // then in PATH. The error says that something needs the program.
 func findProgram(name, something, hint string) (string, error) {
-	dirs := filepath.SplitList(os.Getenv("PATH"))
-	if own, err := os.Executable(); err == nil { // it fails without /proc
-		real, _ := filepath.EvalSymlinks(own) // on darwin it may be a link
-		dirs = append([]string{filepath.Dir(own), filepath.Dir(cmp.Or(real, own))}, dirs...)
-	}
-	for _, dir := range dirs {
-		path := filepath.Join(dir, name)
-		if info, err := os.Stat(path); filepath.IsAbs(path) && err == nil && info.Mode().IsRegular() && unix.Access(path, unix.X_OK) == nil {
+	own, _ := os.Executable()             // fails without /proc
+	real, _ := filepath.EvalSymlinks(own) // on darwin it may be a link
+	for _, beside := range [...]string{own, real, ""} {
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(beside), name)); err == nil {
 			return path, nil
 		}
 	}
