@@ -18,7 +18,6 @@ const (
 	// partingGap, for at most partingGaps of them.
 	partingGap  = 250 * time.Millisecond
 	partingGaps = 12
-	acceptLast  = 50 * time.Millisecond // to accept the last clients, where shutdown(2) does not end that
 )
 
 // Server answers the clients of a run.
@@ -88,26 +87,33 @@ func (s *Server) openSocket() {
 // that they know that their requests were not carried out, and closes the socket.
 func (s *Server) accept(l *net.UnixListener) {
 	defer l.Close()
-	for last := false; ; {
+	for {
 		c, err := l.AcceptUnix()
-		if err != nil {
+		if err != nil { // for example, no file descriptor is left
 			select {
-			case <-time.After(100 * time.Millisecond): // for example, no file descriptor is left
+			case <-time.After(100 * time.Millisecond):
 				continue
 			case <-s.closing:
-			}
-			if last {
+				_ = withFD(l, s.refuseBacklog)
 				return
 			}
-			last = true
-			_ = l.SetDeadline(time.Now().Add(acceptLast))
-			continue
 		}
 		if err := checkPeer(c); err != nil {
 			(&conn{s: s, link: link{c}}).refuse(err)
 		} else {
 			s.ServeClient(link{c})
 		}
+	}
+}
+
+// refuseBacklog tells the clients that were not accepted yet that the run is over. It does not wait for any.
+func (s *Server) refuseBacklog(fd int) error {
+	for {
+		client, _, err := syscall.Accept(fd)
+		if err != nil {
+			return err
+		}
+		(&conn{s: s, link: link{os.NewFile(uintptr(client), "client")}}).refuse(errOver)
 	}
 }
 
