@@ -97,8 +97,7 @@ func FindRelayed(words []string) (h Hello, err error) {
 // Find returns the run with a process ID or a name. "" stands for the only run.
 func Find(run string) (Hello, error) { return find(run, false) }
 
-// FindFeed is Find for adding tasks: "" stands for the only run that takes any, and of several runs of one name
-// only those that take any count.
+// FindFeed is Find for adding tasks: it prefers runs that take any, and "" stands for the only one of these.
 func FindFeed(run string) (Hello, error) { return find(run, true) }
 
 func find(run string, feeds bool) (Hello, error) {
