@@ -23,8 +23,10 @@ import (
 // Quote returns s as one word of a POSIX shell: unchanged if it needs no quoting,
 // otherwise in single quotes. s may contain any byte but NUL.
 func Quote(s string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_"
-	if s != "" && strings.TrimLeft(s, plain) == "" && s[0] != '=' {
+	special := func(r rune) bool { // much faster than strings.Trim with all plain characters
+		return (r < 'a' || r > 'z') && (r < '@' || r > 'Z') && (r < '+' || r > ':') && r != '%' && r != '=' && r != '_'
+	}
+	if s != "" && !strings.ContainsFunc(s, special) && s[0] != '=' {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
