@@ -31,7 +31,7 @@ const (
 	// SubmitVerb makes crew-engine submit a detached run.
 	SubmitVerb = "submit"
 
-	installHint = "run go install ./... in crew's source"
+	installHint = "run CGO_ENABLED=0 go install ./... in crew's source"
 )
 
 // Far holds the functions of crew-engine that need the NATS library.
