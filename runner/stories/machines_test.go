@@ -13,12 +13,12 @@ import (
 	"crew/runner/crewtest"
 )
 
-// TestThreeMachines runs the five commands of the README that set up three machines, exactly as
+// TestThreeMachines runs the five commands of the cookbook that set up three machines, exactly as
 // printed: this machine, and two with an sshd of their own.
 func TestThreeMachines(t *testing.T) {
 	crewtest.SoakOnly(t)
 	t.Parallel()
-	text := crewtest.ReadFile(t, "README.md")
+	text := crewtest.ReadFile(t, "man/cookbook.md")
 	block := regexp.MustCompile("(?s)```sh\n(crew engine serve .*?)```").FindStringSubmatch(text)
 	require.NotNil(t, block)
 	require.Equal(t, 5, strings.Count(block[1], "\n"), "five commands")
