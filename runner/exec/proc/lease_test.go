@@ -62,7 +62,7 @@ func TestALeaseIsRenewed(t *testing.T) {
 	l.Lease(time.Now().Add(time.Hour))
 	l.Lease(time.Now().Add(-time.Hour))
 	require.Equal(t, 9, (<-done).Signal)
-	require.Equal(t, 9, run(l, sh("sleep 1000")).Signal, "nothing runs until the lease is renewed")
+	require.Equal(t, task.Lost, run(l, sh("sleep 1000")).Outcome, "nothing starts until the lease is renewed")
 	l.Lease(time.Now().Add(time.Hour))
 	require.Equal(t, task.OK, run(l, sh("true")).Outcome)
 }

@@ -134,8 +134,8 @@ func (l *Local) Kill(id uint64, attempt int) {
 }
 
 // Lease makes the guardian kill all process groups once the given time has passed, even if this
-// process is stopped or hangs, until a later time is set. The zero time means never. until must
-// have been computed from time.Now shortly before.
+// process is stopped or hangs, until a later time is set. Meanwhile attempts are lost instead of
+// started. The zero time means never. until must have been computed from time.Now shortly before.
 func (l *Local) Lease(until time.Time) {
 	l.groups.lease.set(until)
 	l.guardianOnce.Do(l.guardian.check)
@@ -238,6 +238,10 @@ func StartFailed(ctx context.Context, r *task.Result, err error) {
 	r.End = time.Now()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		r.Outcome = task.OutcomeOf(context.Cause(ctx))
+		return
+	}
+	if err == errLeaseOver {
+		r.Outcome, r.Err = task.Lost, err
 		return
 	}
 	r.Outcome, r.Err, r.Code = task.StartFailed, err, 126

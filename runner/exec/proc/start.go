@@ -73,6 +73,8 @@ func holdsNUL(t *task.Task, argv []string) error {
 	return nil
 }
 
+var errLeaseOver = errors.New("the lease of this worker is over")
+
 // startOnce opens the pipes and tries once to start the process.
 func (l *Local) startOnce(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
 	p := &process{Local: l, ctx: ctx, Attempt: a, out: stream{fd: -1}, err: stream{fd: -1}, in: -1, pidfd: -1}
@@ -82,6 +84,9 @@ func (l *Local) startOnce(ctx context.Context, a task.Attempt, argv []string) (*
 	}
 	pidOut := l.groups.reserve(p)
 	err := p.openStreams()
+	if err == nil && l.groups.lease.remaining() <= 0 { // now, because this process may have been stopped meanwhile
+		err = errLeaseOver
+	}
 	if err == nil {
 		if !l.shortage.threads.Load() && a.Task.Protocol == task.NoProtocol {
 			p.pin = l.pins.Take(false)
