@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,7 +84,7 @@ func (d *dispatcher) load() {
 		}
 		record, err := dir.load()
 		switch {
-		case errors.Is(err, fs.ErrNotExist), d.isTaken(e.Name()):
+		case errors.Is(err, fs.ErrNotExist), d.isTaken(e.Name()), strings.HasSuffix(e.Name(), takenExt+".new"):
 			_ = os.RemoveAll(string(dir))
 		case err != nil:
 			d.notices.notify(fmt.Sprintf("a detached run in %s is skipped: %v", dir, err))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -135,8 +136,9 @@ func TestLeftUnheard(t *testing.T) {
 		cancel()
 		require.NoError(t, s.handOver(late, stores[1].Record, content, 1))
 
-		require.NoError(t, os.CopyFS(b.runs, os.DirFS(before))) // a power failure brings them back
-		d, err := newDispatcher(t.Context(), b.connect(nil), nil, b.runs, 0, quiet)
+		require.NoError(t, os.CopyFS(b.runs, os.DirFS(before)))                      // a power failure brings them back
+		crewtest.WriteFile(t, filepath.Join(b.runs, "x"+takenExt+".new"), "", 0o600) // a kill leaves it
+		d, err := newDispatcher(t.Context(), b.connect(nil), nil, b.runs, 0, func(text string) { t.Error(text) })
 		require.NoError(t, err)
 		require.Empty(t, d.all())
 		d.cancel()
