@@ -21,7 +21,10 @@ import (
 // ErrNone is returned for a blob that its owner does not have, or whose owner is gone.
 var ErrNone = errors.New("it is no longer available")
 
-const maxRequests = 32 // requests for pieces of a blob that are open at once
+const (
+	flushWait   = 5 * time.Second
+	maxRequests = 32 // requests for pieces of a blob that are open at once
+)
 
 // Blob names content that stays with its owner until another process has fetched it. Only the owner and
 // the processes that it tells know the name.
@@ -121,9 +124,15 @@ func (b *Blobs) answer(m *nats.Msg) {
 		}
 	}
 	_ = b.up.Acquire(context.Background(), len(answer))
+	began := time.Now()
 	outbox.Answer(m, answer) // if this fails, the request is repeated
 	go func() {
-		took, _ := b.requester.Conn.RTT() // until the server has received it; 0 if it does not answer
+		ctx, cancel := context.WithTimeout(context.Background(), flushWait)
+		defer cancel()
+		took := time.Duration(0)
+		if b.requester.Conn.FlushWithContext(ctx) == nil { // the server has received it
+			took = time.Since(began)
+		}
 		b.up.Release(len(answer), b.requester.Delay(took))
 	}()
 }
