@@ -106,14 +106,13 @@ var beyond = []struct {
 	{"a command that the script names at run time", regexp.MustCompile("(^|[;&|({!\n`]|\\b(then|do|else|if|while|until|time|exec|command|builtin|env|nice|timeout|noglob|always)\\b)[^;&|\n]{0,12}([$`]|[<>]\\()"), regexp.MustCompile(``)},
 }
 
-// shellNames matches programs that pass text to a shell. carriers matches ways for a value to get to
-// another place: a variable (except those of the cage, unless they are assigned), a function's
-// argument, the output of a command.
-const shellNames = `\b(sh|bash|ash|busybox|su|sg|ssh|script|runuser|watch)\b`
-
+// shellNames matches programs that pass text to a shell: shells, and others that crew knows. carriers matches
+// ways for a value to get to another place: a variable (except those of the cage, unless they are assigned), a
+// function's argument, the output of a command.
 var (
-	carriers = regexp.MustCompile("\\$(\\{[#!=^~+(]*)?[a-gijlmpqtv-zA-Z_0-9@*]|\\$\\(|`|<\\(|\\bread\\b|\\b([hknorsu]|HOME)\\+?=|:=|\\b(for|select) [hknorsu]\\b")
-	quotes   = strings.NewReplacer("\\\n", "", "'", "", `"`, "", `\`, "")
+	shellNames = `\b(` + strings.Join(strings.Fields(string("busybox watch "+families[posix]+" "+families[bash]+" "+loginShells)), "|") + `)\b`
+	carriers   = regexp.MustCompile("\\$(\\{[#!=^~+(]*)?[a-gijlmpqtv-zA-Z_0-9@*]|\\$\\(|`|<\\(|\\bread\\b|\\b([hknorsu]|HOME)\\+?=|:=|\\b(for|select) [hknorsu]\\b")
+	quotes     = strings.NewReplacer("\\\n", "", "'", "", `"`, "", `\`, "")
 )
 
 // outside returns why a template is outside of the promise that no value is executed, or "".
