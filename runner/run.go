@@ -138,11 +138,10 @@ type Run struct {
 
 	src      Source
 	exec     Executor
-	streamer Streamer    // exec, if it is a Streamer; otherwise nil
-	sender   Sender      // exec as a Sender; nil without core.Pool.Ahead
-	rec      Recorder    // nil for none
-	maker    Maker       // nil if no task has a Making
-	tokens   core.Tokens // nil for none
+	streamer Streamer // exec, if it is a Streamer; otherwise nil
+	sender   Sender   // exec as a Sender; nil without core.Pool.Ahead
+	rec      Recorder // nil for none
+	maker    Maker    // nil if no task has a Making
 	machine  Machine
 	pump     *pump
 	wake     chan struct{} // wakes the reader
@@ -165,7 +164,7 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 		return nil, err
 	}
 	r := &Run{
-		src: src, exec: exec, rec: rec, tokens: cfg.Pool.Tokens, clockRead: time.Now(),
+		src: src, exec: exec, rec: rec, clockRead: time.Now(),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	r.pump = &pump{
@@ -182,8 +181,8 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 		t.OnBegun(func(a task.Attempt) { r.do(func(c *core.Core) { c.Began(a) }, nil) })
 	}
 	r.core = core.New(cfg, how, r.clockRead)
-	if r.tokens != nil {
-		r.tokens.Watch(func(got bool, err error) { r.do(func(c *core.Core) { c.Answered(got, err) }, nil) })
+	if t := cfg.Pool.Tokens; t != nil {
+		t.Watch(func(got bool, err error) { r.do(func(c *core.Core) { c.Answered(got, err) }, nil) })
 	}
 	return r, nil
 }
@@ -261,9 +260,6 @@ func (r *Run) step(fact func(*core.Core), reuse *handoff) (next func(*core.Core)
 	}
 	now := r.clockRead.Add(time.Since(r.clockRead)) // half the cost of time.Now
 	fx := r.core.Step(now, fact)
-	for _, call := range fx.Tokens {
-		call(r.tokens)
-	}
 	r.startAttempts(fx, reuse)
 	if fx.Read {
 		r.wake <- struct{}{}

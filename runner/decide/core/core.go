@@ -58,7 +58,6 @@ type Core struct {
 // Effects tell the caller of Step what to do. They are valid until the next Step. The lists except
 // Start may be kept, Taken until the next Swap of its slot.
 type Effects struct {
-	Tokens []func(Tokens)   // to call in order, before anything starts
 	Start  []Start          // attempts to run, each in a goroutine; none with a Streamer
 	Serve  []task.Slot      // slots for the Streamer to serve, each in a goroutine
 	Taken  []task.Attempt   // attempts to run in the slot that swaps
@@ -114,13 +113,13 @@ func New(cfg Config, exec Executor, now time.Time) *Core {
 	}
 	o.clock = &c.clock
 	*p = pool{output: o, aheadMax: cfg.Pool.Ahead, noTimers: cfg.Pool.Remote || exec.Streams, machine: machine{cfg: cfg.Pool.Machine}}
-	if t := cfg.Pool.Tokens; t != nil {
-		p.tokens.on, p.tokens.own = true, t.Own()
+	if p.tokens.Tokens = cfg.Pool.Tokens; p.tokens.Tokens != nil {
+		p.tokens.own = p.tokens.Own()
 	}
 	if p.machine.isBounded() {
 		limits.Allow = p.machine.allow
 	}
-	if p.tokens.on || p.aheadMax > 0 {
+	if p.tokens.Tokens != nil || p.aheadMax > 0 {
 		limits.AllowSlot = p.mayStart
 	}
 	if cfg.Queue.Policy.Serial() {
@@ -162,7 +161,6 @@ func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	}
 	c.recallAhead()
 	c.pool.tokens.settle(slots, !c.output.stats.First.IsZero())
-	fx.Tokens, c.pool.tokens.calls = c.pool.tokens.calls, nil
 	if m := &c.pool.machine; c.needsSample() && !c.time.Stopped() && !c.run.Before(m.due()) {
 		m.samplePending, fx.Sample = true, true
 	}

@@ -139,9 +139,6 @@ func (s *sim) bring(fact func(*Core)) {
 		s.sampled = append(s.sampled, s.now)
 		s.answers = append(s.answers, func(c *Core) { c.Sampled(s.figures()) })
 	}
-	for _, call := range fx.Tokens {
-		call(s.tokens)
-	}
 	if s.tokens != nil {
 		s.answers = append(s.answers, s.tokens.give()...)
 	}

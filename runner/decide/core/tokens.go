@@ -5,8 +5,8 @@ import "fmt"
 // Tokens are permits to run processes, which crew shares with other programs as GNU make's
 // jobserver does. The run takes one for each attempt that it runs, except for one attempt if the
 // tokens are not its own. The methods are called under the run's lock and must not wait; answer is
-// called without the lock, once for each Ask. The core itself only calls Own; the other calls are
-// in Effects.Tokens.
+// called without the lock, once for each Ask. All that a step calls precedes the attempts that it
+// starts.
 type Tokens interface {
 	// Own reports whether the tokens are the run's own: it creates one for each slot, and every
 	// attempt needs one.
@@ -27,7 +27,7 @@ type Tokens interface {
 
 // tokens is the run's share of Tokens. The zero value needs none.
 type tokens struct {
-	on           bool
+	Tokens       // nil if the run needs none
 	own          bool
 	held         int
 	all          int  // if own: how many exist
@@ -36,11 +36,7 @@ type tokens struct {
 	short        bool // with one more, a task could start now
 	requested    bool
 	withdrawn    bool // Withdraw was called since
-
-	calls []func(Tokens) // for Effects.Tokens
 }
-
-func (t *tokens) queueCall(method func(Tokens)) { t.calls = append(t.calls, method) }
 
 // exempt returns how many busy slots need no token.
 func (t *tokens) exempt() int {
@@ -55,7 +51,7 @@ func (t *tokens) surplus() int { return t.held - max(0, t.busy-t.exempt()) }
 
 // allow reports whether an attempt may start in an idle slot. If not, the run is short of a token.
 func (t *tokens) allow() bool {
-	t.short = t.on && (t.busy >= t.exempt()+t.held || t.needsRecount && t.busy == 0)
+	t.short = t.Tokens != nil && (t.busy >= t.exempt()+t.held || t.needsRecount && t.busy == 0)
 	return !t.short
 }
 
@@ -63,7 +59,7 @@ func (t *tokens) allow() bool {
 func (t *tokens) create(slots int) {
 	if n := slots - t.all; t.own && n > 0 {
 		t.all, t.held = t.all+n, t.held+n
-		t.queueCall(func(on Tokens) { on.Create(n) })
+		t.Create(n)
 	}
 }
 
@@ -71,28 +67,28 @@ func (t *tokens) create(slots int) {
 // number of the run's own tokens follows the number of slots; other programs can use them once an
 // attempt has begun.
 func (t *tokens) settle(slots int, begun bool) {
-	if !t.on {
+	if t.Tokens == nil {
 		return
 	}
 	if n := min(t.all-slots, t.surplus()); t.own && n > 0 {
 		t.all, t.held = t.all-n, t.held-n
-		t.queueCall(func(on Tokens) { on.Destroy(n) })
+		t.Destroy(n)
 	}
 	if n := t.surplus(); n > 0 && begun {
 		t.held -= n
-		t.queueCall(func(on Tokens) { on.Return(n) })
+		t.Return(n)
 	}
 	if t.needsRecount && t.busy == 0 {
 		t.needsRecount = false
-		t.queueCall(Tokens.Recount)
+		t.Recount()
 	}
 	switch want := t.short || t.own && t.all > slots; {
 	case want && !t.requested:
 		t.requested = true
-		t.queueCall(Tokens.Ask)
+		t.Ask()
 	case !want && t.requested && !t.withdrawn:
 		t.withdrawn = true
-		t.queueCall(Tokens.Withdraw)
+		t.Withdraw()
 	}
 }
 
