@@ -118,14 +118,7 @@ const tick = time.Second / 100
 
 // FindProcess describes a process. ok is false if there is no such process or the system hides it.
 func FindProcess(pid int) (p Process, ok bool) {
-	var buf [1024]byte
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0) // os.ReadFile takes twice as long
-	if err != nil {
-		return p, false
-	}
-	n, _ := unix.Read(fd, buf[:])
-	_ = unix.Close(fd)
-	text := buf[:max(n, 0)]
+	text, _ := ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	// PID (NAME) STATE PARENT ...: the name can hold anything
 	from, to := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	f := strings.Fields(string(text[to+1:]))
