@@ -96,12 +96,15 @@ func (o *Options) matchPart(text string) *use {
 	name, value, exact := strings.Cut(text, "=")
 	name, pattern, matches := strings.Cut(name, "~")
 	name, other := strings.CutSuffix(name, "!")
-	u := use{opt: &option{name: name}, spelled: o.stateName(name)}
-	if given := o.given(name); given != nil {
-		u = *given
-	} else if u.spelled == "" {
-		return nil
+	given := o.given(name)
+	if given == nil {
+		state := o.stateName(name)
+		if state == "" {
+			return nil
+		}
+		given = &use{opt: &option{name: name}, spelled: state}
 	}
+	u := *given
 	is := u.value == value
 	if matches {
 		is = regexp.MustCompile(pattern).MatchString(u.value)

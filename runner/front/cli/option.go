@@ -57,7 +57,7 @@ func collectOptions(t reflect.Type, path string) (all []*option) {
 
 // newOption parses the tag of a field.
 func newOption(f reflect.StructField, row, path string) *option {
-	part := strings.Split(row, " | ")
+	part := strings.SplitN(row, " | ", 4)
 	o := &option{form: part[0], commands: cmp.Or(commandSets[part[1]], part[1]), text: part[2], values: strings.Join(part[3:], ""), field: path + f.Name, parser: f.Tag.Get("by")}
 	letters, rest, _ := strings.Cut(o.form, "--")
 	name, value, alone := strings.Cut(rest, "[=")

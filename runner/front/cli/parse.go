@@ -53,6 +53,8 @@ func Parse(args []string, env func(string) string) (*Options, error) {
 	return o, nil
 }
 
+func init() { cli.HelpFlag = nil } // urfave/cli would look for it with a regular expression at each start
+
 // read returns the Options for a command line. If parts are wrong, it returns the first error, together with
 // Options for the rest.
 func (c *command) read(l line) (*Options, error) {
