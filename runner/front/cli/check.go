@@ -152,7 +152,9 @@ func (o *Options) stateName(name string) string {
 // Workers returns the option that sets the number of workers, as it was typed, or "".
 func (o *Options) Workers() string {
 	if u := cmp.Or(o.given("jobs"), o.match("topics!=auto")); u != nil {
-		return u.withValue()
+		w := *u
+		w.spelled += " " + u.value
+		return w.String()
 	}
 	return ""
 }

@@ -176,22 +176,15 @@ func (u use) String() string {
 	return u.spelled
 }
 
-// withValue is like String, with the value after the option.
-func (u use) withValue() string {
-	u.spelled += " " + u.value
-	return u.String()
-}
-
 // withChoice is like String, with the value if it is one of a closed set.
 func (u use) withChoice() string {
-	if u.opt.alone && u.value != u.opt.implied {
+	switch {
+	case u.opt.alone && u.value != u.opt.implied:
 		u.spelled += "=" + u.value
-		return u.String()
+	case u.opt.choices != "" && !u.opt.alone && u.spelled == "--"+u.opt.name:
+		u.spelled += " " + u.value
 	}
-	if u.opt.choices == "" || u.opt.alone || u.spelled != "--"+u.opt.name {
-		return u.String()
-	}
-	return u.withValue()
+	return u.String()
 }
 
 func missingValue(u use) error {

@@ -27,14 +27,17 @@ func helpWidth() int {
 // the manual. It returns a UsageError for an unknown topic.
 func (o *Options) takeTopic(words []string) error {
 	topic := strings.TrimPrefix(strings.Join(words, " "), "crew ")
-	lower := strings.ToLower(topic)
-	switch topic {
+	known := topic
+	if len(topic) > len("-x") { // letters differ in case
+		known = strings.ToLower(topic)
+	}
+	switch known {
 	case "", "help":
 		o.Print = helpText()
 	case "topics":
 		o.Print = topicsHead + man.Topics(helpWidth(), indexWords())
 	default:
-		o.Print = cmp.Or(indexHelp(topic), commandHelp(topic, topic), optionHelp(strings.ReplaceAll(topic, " ", "-")), commandHelp("ctl "+topic, topic), commandHelp("engine "+topic, topic), partHelp(topic), optionHelp(lower), commandHelp("ctl "+lower, lower))
+		o.Print = cmp.Or(indexHelp(known), commandHelp(known, known), optionHelp(strings.ReplaceAll(known, " ", "-")), commandHelp("ctl "+known, known), commandHelp("engine "+known, known), partHelp(known))
 	}
 	if o.Print == "" {
 		return &UsageError{
