@@ -6,7 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"mvdan.cc/sh/v3/syntax"
 
 	"crew/runner/decide/task"
 	"crew/runner/read/expand"
@@ -15,7 +16,11 @@ import (
 // operators are words that only a shell understands.
 const operators = "; & && || | |& > >> < 2> 2>> &> 2>&1 >&2"
 
-var assignment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z_][a-zA-Z_0-9]*=`) })
+// isAssignment reports whether a word has the form NAME=VALUE.
+func isAssignment(word string) bool {
+	name, _, found := strings.Cut(word, "=")
+	return found && syntax.ValidName(name)
+}
 
 // operator returns the first word that was probably meant for a shell, in a command that runs without one, or
 // "".
@@ -61,7 +66,7 @@ func (c Command) ReplacesFindBraces() bool {
 // readVariables puts env before variables at the start of a command of several words. The program after them
 // must be known: if a record names it, the record could be another variable.
 func (c *Command) readVariables() {
-	i := slices.IndexFunc(c.Words, func(w string) bool { return !assignment().MatchString(w) })
+	i := slices.IndexFunc(c.Words, func(w string) bool { return !isAssignment(w) })
 	if i > 0 && c.Shell == "" && !c.Literal && !strings.HasPrefix(c.Words[i], "{") && !strings.HasPrefix(c.Words[i], c.Replace) {
 		c.Words = append([]string{"env"}, c.Words...)
 	}
@@ -69,7 +74,7 @@ func (c *Command) readVariables() {
 
 // checkOperators refuses a command that was probably meant for a shell.
 func (c Command) checkOperators() error {
-	if len(c.Words) > 1 && c.Shell == "" && !c.Literal && assignment().MatchString(c.Words[0]) {
+	if len(c.Words) > 1 && c.Shell == "" && !c.Literal && isAssignment(c.Words[0]) {
 		return &UsageError{
 			task.Quote(c.Words[0]) + " would be the name of a program, because a command of several words runs without a shell",
 			"name the program after it, or write -- before the command if it is one",
@@ -183,7 +188,7 @@ func (o *Options) CannotRun(err error, status int) string {
 		fallthrough
 	default:
 		f, here := o.Template().Program(), c.Shell == "" && !o.Elsewhere()
-		if status == 127 && here && c.aboutVerb() == "" && assignment().MatchString(f+"=") && path.Base(os.Getenv("SHELL")) == "bash" {
+		if status == 127 && here && c.aboutVerb() == "" && syntax.ValidName(f) && path.Base(os.Getenv("SHELL")) == "bash" {
 			text += "; if " + f + " is a shell function, run export -f " + f + " first"
 		}
 	}

@@ -101,7 +101,7 @@ func matchName(expr, s, hint string) (string, error) {
 
 // parseSetting parses a variable with the template of its value.
 func parseSetting(s string) (string, error) {
-	if !assignment().MatchString(s) {
+	if !isAssignment(s) {
 		return "", errors.New("write NAME=VALUE; the name has letters, digits and _")
 	}
 	return s, nil
