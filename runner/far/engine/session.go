@@ -203,8 +203,7 @@ func (s *session) fail(nc *nats.Conn, why error) {
 func (s *session) explain(err error) error {
 	const wait = reconnectWait / 10
 	for range awayAfter / wait {
-		lost := isTransient(err) && !s.nc.IsConnected() || errors.Is(err, nats.ErrConnectionClosed)
-		if !lost || s.nc.ClosedHandler() == nil { // see close
+		if !isTransient(err) || s.nc.IsConnected() || s.nc.ClosedHandler() == nil { // see close
 			break
 		}
 		select {
@@ -290,6 +289,7 @@ func isTransient(err error) bool {
 	for _, e := range [...]error{
 		errNoAnswer, nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrNoResponders,
 		nats.ErrTimeout, context.DeadlineExceeded,
+		nats.ErrConnectionClosed, // also if a flush was interrupted, and there is a new connection
 	} {
 		if errors.Is(err, e) {
 			return true

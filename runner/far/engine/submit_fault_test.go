@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
@@ -182,6 +183,26 @@ func TestEndOfRunWithFullOutbox(t *testing.T) {
 		since := time.Now()
 		w.crew.out.Flush()
 		require.Less(t, time.Since(since), time.Second)
+		w.run.Do(task.Command{Op: task.Drain})
+		<-w.over
+	})
+}
+
+// A worker whose connection is lost while it renews its lease renews it as soon as it is connected again.
+func TestRenewalInterrupted(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		w, s := b.realWorker()
+		heard := make(chan *nats.Msg, 100)
+		_, err := s.nc.ChanSubscribe(presenceSubject("q", allWorkers), heard)
+		require.NoError(t, err)
+		w.give(s, 1)
+		w.line.hold(true)
+		w.crew.renewSoon()
+		time.Sleep(100 * time.Millisecond)
+		before := len(heard)
+		w.line.cut(0)
+		time.Sleep(time.Second)
+		require.Greater(t, len(heard), before)
 		w.run.Do(task.Command{Op: task.Drain})
 		<-w.over
 	})

@@ -73,12 +73,11 @@ func (w *worker) renewLoop() {
 		if !w.s.nc.IsConnected() {
 			continue // a new connection nudges
 		}
-		w.expire()                                                           // a lease that has run out must not be renewed
-		if err := w.s.explain(w.renew()); err != nil && !w.s.nc.IsClosed() { // a refusal is reported elsewhere
-			if errors.Is(err, errNoAnswer) { // its hint is for commands
-				err = errors.New("the hub does not answer; trying again")
+		w.expire() // a lease that has run out must not be renewed
+		if err := w.renew(); err != nil {
+			if errors.Is(err, nats.ErrTimeout) { // a lost connection is reported elsewhere
+				w.noticef("the lease of this worker could not be renewed: the hub does not answer; trying again")
 			}
-			w.noticef("the lease of this worker could not be renewed: %v", err)
 			due = time.Now().Add(w.Engine.TTL / 20)
 		}
 	}
