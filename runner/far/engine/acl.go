@@ -27,7 +27,12 @@ func userToken(name string) string {
 // inboxOf returns the prefix of the subjects of replies to a user.
 func inboxOf(user string) string { return "_INBOX." + user }
 
-// rights are the least permissions of a role. Every role may also answer requests.
+// anyInbox matches the subjects of all replies, each of which only the receiver of its request knows. The
+// server could restrict replies to those, but then a client could publish on any subject: it need only
+// send itself a request with that subject for the reply.
+const anyInbox = "_INBOX.*.>"
+
+// rights are the least permissions of a role.
 type rights struct{ publish, subscribe []string }
 
 // submitterRights returns the rights of a user's runs, and of crew engine except serve, invite and
@@ -36,7 +41,7 @@ func submitterRights(user string) rights {
 	return rights{
 		publish: []string{
 			taskSubject("*", allWorkers, user, "*"), orderSubject("*", allWorkers, user), heartbeatSubject("*", user), runSubject(user, "*"), dispatchSubject(user),
-			askSubject, runInfoSubject(user, "*"), travel.Subject("*", "*"),
+			askSubject, runInfoSubject(user, "*"), travel.Subject("*", "*"), anyInbox,
 		},
 		subscribe: []string{
 			inboxOf(user) + ".>", "crew.r." + user + ".>", runSubject(user, "*"), travel.Subject(user, "*"),
@@ -50,7 +55,7 @@ func submitterRights(user string) rights {
 // or read results.
 func workerRights(user string) rights {
 	return rights{
-		publish: []string{resultSubject("*", "*", user+".*"), presenceSubject("*", user+".*"), travel.Subject("*", "*")},
+		publish: []string{resultSubject("*", "*", user+".*"), presenceSubject("*", user+".*"), travel.Subject("*", "*"), anyInbox},
 		subscribe: []string{
 			inboxOf(user) + ".>", taskSubject("*", user+".*", "*", "*"), orderSubject("*", user+".*", "*"), travel.Subject(user, "*"), heartbeatSubject("*", "*"), askSubject,
 		},
@@ -69,7 +74,6 @@ func (r rights) permissions() *server.Permissions {
 	return &server.Permissions{
 		Publish:   &server.SubjectPermission{Allow: r.publish},
 		Subscribe: &server.SubjectPermission{Allow: r.subscribe},
-		Response:  &server.ResponsePermission{MaxMsgs: server.DEFAULT_ALLOW_RESPONSE_MAX_MSGS, Expires: server.DEFAULT_ALLOW_RESPONSE_EXPIRATION},
 	}
 }
 
@@ -86,7 +90,6 @@ func leastRights() string {
       subscribe: [
         %s
       ]
-      allow_responses: true
     } }
 `, use, name, strings.ToUpper(name), list(r.publish), list(r.subscribe))
 	}

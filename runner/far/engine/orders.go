@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,7 +95,16 @@ func (o Order) encode() []byte {
 
 // ask sends an order and waits for the answer.
 func (s *session) ask(ctx context.Context, subject string, o Order) (a Answer, err error) {
-	m, err := s.nc.RequestWithContext(ctx, subject, o.encode())
+	inbox := s.nc.Opts.InboxPrefix + "." + rand.Text() // unlike an inbox of the client, it cannot be guessed
+	answers, err := s.nc.SubscribeSync(inbox)
+	if err != nil {
+		return a, err
+	}
+	defer func() { _ = answers.Unsubscribe() }()
+	if err = s.nc.PublishRequest(subject, inbox, o.encode()); err != nil {
+		return a, err
+	}
+	m, err := answers.NextMsgWithContext(ctx)
 	if err == nil {
 		err = readJSON(m.Data, &a)
 	}

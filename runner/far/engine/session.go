@@ -101,9 +101,6 @@ func (s *session) setUser(user string) {
 
 // configure makes the client reconnect and report errors.
 func (s *session) configure(o *nats.Options) {
-	// A new inbox for each request. With a shared one, a peer that once got a request could answer any
-	// later one, and messages that a consumer delivers to the inbox would pass for replies.
-	o.UseOldRequestStyle = true
 	o.Name, o.Timeout, o.SkipHostLookup = "crew", dialWait, true // the dialer looks hosts up within the timeout
 	o.MaxReconnect, o.ReconnectWait, o.ReconnectBufSize = -1, reconnectWait, -1
 	o.PingInterval, o.MaxPingsOut = 2*time.Second, 2

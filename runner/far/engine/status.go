@@ -61,19 +61,18 @@ const (
 )
 
 // discover asks all workers and runs to announce themselves, and calls take with each message on
-// subjects until take returns false, nothing listens, or nothing has come for a while.
+// subjects until take returns false or nothing has come for a while.
 func (s *session) discover(ctx context.Context, take func(*nats.Msg) (more bool), subjects ...string) error {
 	begun := time.Now()
-	nobody := s.nc.NewInbox() // the server replies here if nothing listens
 	msgs := make(chan *nats.Msg, 1<<16)
-	for _, subject := range append(subjects, nobody) {
+	for _, subject := range subjects {
 		sub, err := s.nc.ChanSubscribe(subject, msgs)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = sub.Unsubscribe() }()
 	}
-	if err := cmp.Or(s.nc.PublishRequest(askSubject, nobody, nil), s.checkAllowed()); err != nil {
+	if err := cmp.Or(s.nc.Publish(askSubject, nil), s.checkAllowed()); err != nil {
 		return err
 	}
 	rtt := time.Since(begun)
@@ -82,7 +81,7 @@ func (s *session) discover(ctx context.Context, take func(*nats.Msg) (more bool)
 	for {
 		select {
 		case m := <-msgs:
-			if m.Subject == nobody || !take(m) {
+			if !take(m) {
 				return nil
 			}
 		case <-time.After(discoverWait + discoverTrips*rtt):
