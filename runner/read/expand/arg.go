@@ -24,6 +24,9 @@ func (a arg) hasGap() bool { return strings.Contains(a.text, gap) }
 // hasMark reports whether the word holds a placeholder.
 func (a arg) hasMark() bool { return strings.Contains(a.text, markText) }
 
+// leads reports whether the word begins with a placeholder if its gaps are empty.
+func (a arg) leads() bool { return strings.HasPrefix(strings.ReplaceAll(a.text, gap, ""), markText) }
+
 // isStatic reports whether the word is the same in every task.
 func (a arg) isStatic() bool { return !a.hasGap() && !a.hasMark() }
 

@@ -77,7 +77,7 @@ func (c *compiler) argumentPlace(args []arg, at int) place {
 			return c.assignmentPlace(variable)
 		}
 	}
-	if strings.HasPrefix(args[at].text, markText) && guard > 0 {
+	if args[at].leads() && guard > 0 {
 		p.check, p.guard = noOption, guard
 	}
 	if c.family != foreign && !strings.Contains(name.text, "/") {
@@ -221,9 +221,9 @@ func (c *compiler) printfPlace(args []arg, at int) place {
 	switch {
 	case strings.HasPrefix(args[1].text, "-v"), args[1].hasGap() && args[1].mayBeOption(), at == 1 && startsOption(text):
 		return refuseName
-	case at == format && strings.HasPrefix(text, markText) && format == 1:
+	case at == format && args[at].leads() && format == 1:
 		return place{check: noOption, joined: true}
-	case at > format && format == 1 && (strings.HasPrefix(text, markText) || strings.HasPrefix(text, gap)):
+	case at > format && format == 1 && (args[format].leads() || strings.HasPrefix(text, gap)):
 		return refuse("cannot be given to printf without a fixed format", `write one, as in printf '%s\n' {}`)
 	}
 	return place{}

@@ -142,7 +142,7 @@ const (
 	// joining are commands that join all their arguments into one script.
 	joining list = "pdsh clush pssh parallel-ssh dsh bsub"
 	// loginShells are commands that start a shell that reads its script from standard input.
-	loginShells list = "ssh rsh at batch su runuser sg script sbatch"
+	loginShells list = "ssh rsh autossh pdsh clush at batch su runuser sg newgrp script sbatch bsub qsub"
 	// dashed are programs that read arguments after their script as options, unless they follow a --.
 	dashed list = "fish perl ruby node php"
 )
@@ -154,7 +154,10 @@ func (a arg) isWrapper() bool { return wrappers.has(basename(a.text)) }
 type runner struct {
 	isShell  bool   // it is a shell: its first operand is a script if there is an option -c
 	option   string // letter of the short option that takes a script
+	long     list   // long options that take a script
 	takes    string // letters of other options with a value
+	valued   list   // other long options with a value
+	attached string // letters of options with a value only in the same word
 	operand  int    // number, from 1, of the operand that starts the script; 0 if only options, also long ones, have scripts
 	operands int    // how many operands may be read as options
 	unless   string // letters of options without a value; the x among them means that no shell is started
@@ -166,14 +169,14 @@ var runners = map[string]runner{
 	"ssh":     {takes: "BbcDEeFIiJLlmOopPQRSWw", operand: 2, operands: 1, login: true},
 	"autossh": {takes: "BbcDEeFIiJLlMmOopPQRSWw", operand: 2, operands: 1, login: true},
 	"rsh":     {takes: "l", operand: 2, operands: 1, login: true},
-	"sbatch":  {},
-	"su":      {option: "c", operands: 99, login: true},
-	"runuser": {option: "c", operands: 99, login: true},
-	"script":  {option: "c", operands: 99, login: true},
-	"flock":   {option: "c", takes: "wE", operands: 2, login: true},
+	"sbatch":  {long: "--wrap"},
+	"su":      {option: "c", long: "--command --session-command", operands: 99, login: true},
+	"runuser": {option: "c", long: "--command --session-command", operands: 99, login: true},
+	"script":  {option: "c", long: "--command", operands: 99, login: true},
+	"flock":   {option: "c", long: "--command", takes: "wE", valued: "--timeout --wait --conflict-exit-code --start --length --fd", operands: 2, login: true},
 	"sg":      {option: "c", operand: 2, operands: 2},
-	"watch":   {takes: "nq", operand: 1, operands: 1, unless: "bcCdegprtwx"},
-	"env":     {option: "S"},
+	"watch":   {takes: "nqs", valued: "--interval --equexit --shotsdir", attached: "d", operand: 1, operands: 1, unless: "bcCegprtwx"},
+	"env":     {option: "S", long: "--split-string"},
 }
 
 // runnerOf returns the description of a program. ok is false if it is not a runner.
@@ -288,7 +291,7 @@ func (r runner) findScript(args []arg, i int) (s inline, ok bool) {
 			} else if s.from < len(args) {
 				script = args[s.from].text
 			}
-			again := func(a arg) bool { return r.optionEnd(a) > 0 && r.operands > 2 }
+			again := func(a arg) bool { return r.optionEnd(a) > 0 }
 			// The shell reads a script that looks like an option as an option. The words that
 			// env -S splits may end in sh -c.
 			if r.family == foreign || startsOption(script) || slices.ContainsFunc(args[min(s.to, len(args)):], again) {
@@ -297,8 +300,11 @@ func (r runner) findScript(args []arg, i int) (s inline, ok bool) {
 			return s, true
 		case a.hasGap() && strings.HasPrefix(a.text, "-") && r.option != "":
 			return inline{from: j, to: j + 1, shell: s.shell}, true
-		case r.unless != "" && (hasOption(a.text, "x") && strings.Trim(a.text[1:], r.unless) == "" || a.text == "--exec"):
+		case r.unless != "" && (hasOption(r.flags(a.text), "x") && strings.Trim(r.flags(a.text)[1:], r.unless) == "" || a.text == "--exec"):
 			return s, false
+		case s.shell == "script" && a.text == "--": // the words after it are the script
+			s.from = j + 1
+			return s, true
 		case r.isOption(a) && !(r.isShell && args[j-1].text == "--"):
 			given = given || a.text == "--command" || !strings.HasPrefix(a.text, "--") && strings.Contains(a.text, "c")
 			j += r.valueCount(a.text)
@@ -321,10 +327,7 @@ func (r runner) findScript(args []arg, i int) (s inline, ok bool) {
 // optionEnd returns the length of the option in a that takes a script, or 0 if a has no such option.
 func (r runner) optionEnd(a arg) int {
 	name, _, attached := strings.Cut(a.text, "=")
-	isLong := func(long string) bool {
-		return r.operand == 0 && len(name) > len("--") && strings.HasPrefix(long, name)
-	}
-	switch long := slices.ContainsFunc(strings.Fields(scripting), isLong); {
+	switch long := r.long.hasLong(name) && !r.valued.hasLong(name); {
 	case long && attached:
 		return len(name) + 1
 	case long:
@@ -337,21 +340,28 @@ func (r runner) optionEnd(a arg) int {
 	return 0
 }
 
-// scripting are the long options that take a script.
-const scripting = "--command --session-command --split-string --wrap"
+// hasLong reports whether option is one of the long options in l, or may be short for one.
+func (l list) hasLong(option string) bool {
+	return len(option) > len("--") && slices.ContainsFunc(strings.Fields(string(l)), func(long string) bool { return strings.HasPrefix(long, option) })
+}
 
-// valued are the long options that take the next word as their value.
-const valued list = "--interval --equexit --timeout --wait --conflict-exit-code --rcfile --init-file"
+// flags returns the letters of a group of short options up to the first that may have a value.
+func (r runner) flags(option string) string {
+	if i := strings.IndexAny(option, r.takes+r.attached); i >= 0 {
+		return option[:i]
+	}
+	return option
+}
 
 // valueCount returns how many of the words after option are its values.
 func (r runner) valueCount(option string) int {
-	switch {
-	case valued.has(option):
+	switch flags := r.flags(option); {
+	case r.isShell && list("rcfile init-file").has(strings.TrimLeft(option, "-")), r.valued.hasLong(option):
 		return 1
 	case strings.HasPrefix(option, "--"):
 	case r.isShell:
 		return strings.Count(option, "o") + strings.Count(option, "O")
-	case strings.IndexAny(option, r.takes) == len(option)-1 && option != "-":
+	case len(flags) == len(option)-1 && strings.ContainsAny(option[len(flags):], r.takes):
 		return 1
 	}
 	return 0
