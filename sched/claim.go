@@ -31,10 +31,9 @@ const patience = 4
 //  5. An item that claims several places, or units of a host, takes all of them on one host. They are
 //     reserved on one host, but the item may still start on another.
 type claims struct {
-	caps       Stock
-	lines      []*line               // none is empty
-	overdue    []*line               // in order, as of the latest serveLines
-	placements map[uint64]*placement // by item
+	caps    Stock
+	lines   []*line // none is empty
+	overdue []*line // in order, as of the latest serveLines
 }
 
 // counter counts the units of a limit.
@@ -171,12 +170,12 @@ func (d *Dispatcher) returnClaim(it *Item) {
 		return
 	}
 	var at *host
-	if s := d.placements[it.ID]; s != nil {
+	if s := it.placed; s != nil {
 		at = s.host
 		for _, id := range s.slots[1:] {
-			d.Policy.Done(id, *it, false)
+			d.Policy.Done(id, it, false)
 		}
-		delete(d.placements, it.ID)
+		it.placed = nil
 	}
 	d.addTaken(it.Claim, -1, at)
 }
@@ -197,7 +196,7 @@ func (d *Dispatcher) serveLines() (best *line, at *host) {
 			return best, at
 		}
 		d.addTaken(best.claim, 1, nil)
-		d.pushGranted(d.unpark(&best.queue))
+		d.granted.insert(d.unpark(&best.queue))
 	}
 	d.overdue = d.overdue[:0]
 	return nil, nil
@@ -226,7 +225,7 @@ func (d *Dispatcher) reserve() {
 			continue
 		}
 		news := slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.caps[u.Name] != nil && !d.reserved(u.Name, nil, nil) })
-		holds := l.claim.wide() && slices.ContainsFunc(d.granted.items[d.granted.head:], func(e *entry) bool { return l.claim.shares(e.Claim) })
+		holds := l.claim.wide() && slices.ContainsFunc(d.granted.items[d.granted.head:], func(it *Item) bool { return l.claim.shares(it.Claim) })
 		for _, h := range d.slots.hosts {
 			if !holds && h.all >= width && d.hostHas(l.claim, h) && !d.reserved(places, h, l) &&
 				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.reserved(u.Name, h, l) }) {
@@ -240,22 +239,21 @@ func (d *Dispatcher) reserve() {
 	}
 }
 
-// unparkEntry takes a parked or granted item out of its queue.
-func (d *Dispatcher) unparkEntry(e *entry) Item {
-	l := e.queue.line
-	if l != nil && e == l.queue.first() {
+// leaveParked takes a parked or granted item out of its queue.
+func (d *Dispatcher) leaveParked(it *Item) {
+	l := it.queue.line
+	if l != nil && it == l.queue.first() {
 		l.overtaken = 0
 	}
-	it := d.parked.remove(e)
+	it.leave()
 	if l != nil && l.queue.len() == 0 {
 		d.lines = slices.DeleteFunc(d.lines, func(o *line) bool { return o == l })
 	}
-	return it
 }
 
 // startPlaced gives the first item of a line the lowest free places on a host. It returns the item
 // and its own slot, the lowest one; 0 if AllowSlot forbids that slot.
-func (d *Dispatcher) startPlaced(l *line, at *host) (it Item, in int) {
+func (d *Dispatcher) startPlaced(l *line, at *host) (it *Item, in int) {
 	left, s := d.Width(l.claim), &placement{host: at}
 	for _, id := range at.ids {
 		for x := d.slots.byID[id]; left > 0 && x.held < x.Places; left-- {
@@ -265,14 +263,14 @@ func (d *Dispatcher) startPlaced(l *line, at *host) (it Item, in int) {
 	}
 	in = s.slots[0]
 	if d.limits.AllowSlot != nil && !d.limits.AllowSlot(in) {
-		return it, 0
+		return nil, 0
 	}
 	it = d.unpark(&l.queue)
 	d.addTaken(it.Claim, 1, at)
 	for _, id := range s.slots {
 		d.Policy.Take(id, it)
 	}
-	d.placements[it.ID] = s
+	it.placed = s
 	return it, in
 }
 

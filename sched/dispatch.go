@@ -28,7 +28,7 @@ type Limits struct {
 	AllowItem func(id uint64) bool
 	// Parked is called when an item is parked, and when it is no longer parked because it is queued
 	// again or starts.
-	Parked func(id uint64, parked bool)
+	Parked func(it *Item, parked bool)
 }
 
 // Dispatcher answers one question: which item starts now and, if none does, why not and when to ask
@@ -41,7 +41,6 @@ type Dispatcher struct {
 	slots  *slots // of the policy
 	gates
 	claims
-	parked  store // the parked and the granted items
 	granted queue // items that hold their claims and wait for a slot only
 	early   queue // items that claim units that no host has
 }
@@ -68,13 +67,13 @@ const (
 func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	d := &Dispatcher{
 		Policy: p, slots: p.base(), limits: limits,
-		claims: claims{caps: *NewStock(limits.Caps), placements: map[uint64]*placement{}},
+		claims: claims{caps: *NewStock(limits.Caps)},
 	}
 	if p.Serial() {
 		d.limits.PerKey = 0
 	}
 	if d.limits.PerKey > 0 || d.limits.KeyRate.Every > 0 {
-		d.gates = gates{byKey: map[uint64]*gate{}, gateDue: NewDelay()}
+		d.byKey = map[uint64]*gate{}
 	}
 	return d
 }
@@ -90,14 +89,13 @@ func (d *Dispatcher) ReservedFor() uint64 {
 }
 
 // Waits returns why a parked item waits.
-func (d *Dispatcher) Waits(id uint64) Wait {
-	e := d.parked.find(id)
-	l := e.queue.line
+func (d *Dispatcher) Waits(it *Item) Wait {
+	l := it.queue.line
 	switch {
-	case e.queue == &d.early:
+	case it.queue == &d.early:
 		return ForStock
 	case l == nil:
-		return d.gateWait(d.byKey[e.Key])
+		return d.gateWait(d.byKey[it.Key])
 	}
 	switch _, ok := d.findHost(l); {
 	case ok:
@@ -115,9 +113,10 @@ func (d *Dispatcher) settle() {
 	if d.slots.changed {
 		d.slots.changed = false
 		d.Policy.settle()
-		for _, e := range slices.Clone(d.early.items[d.early.head:]) {
-			d.limits.Parked(e.ID, false)
-			d.pass(d.parked.remove(e))
+		for _, it := range slices.Clone(d.early.items[d.early.head:]) {
+			d.limits.Parked(it, false)
+			it.leave()
+			d.pass(it)
 		}
 	}
 }
@@ -129,20 +128,20 @@ func (d *Dispatcher) Ready() int {
 }
 
 // peek returns the next item, queued or granted, for a slot with free capacity; nil for none.
-func (d *Dispatcher) peek(slot int) *entry {
-	e := d.Policy.peek(slot)
+func (d *Dispatcher) peek(slot int) *Item {
+	it := d.Policy.peek(slot)
 	for _, c := range d.granted.items[d.granted.head:] {
-		if (e == nil || c.Rank <= e.Rank) && d.fits(&c.Item, slot) {
+		if (it == nil || c.Rank <= it.Rank) && d.fits(c, slot) {
 			return c
 		}
 	}
-	return e
+	return it
 }
 
 // Free returns the emptiest slot that would take an item now, if it were queued alone; 0 for none.
-func (d *Dispatcher) Free(it Item) int {
+func (d *Dispatcher) Free(it *Item) int {
 	d.settle()
-	return d.slots.leastLoaded(func(id int) bool { return d.fits(&it, id) })
+	return d.slots.leastLoaded(func(id int) bool { return d.fits(it, id) })
 }
 
 // Held returns how many places items take in the slots that are in.
@@ -151,36 +150,36 @@ func (d *Dispatcher) Held() int { return d.slots.taken }
 // Next returns the item that starts now, and its slot, which then holds the item. If no item
 // starts, slot is 0 and wait says why. That answer holds until the time Again, until another method
 // is called, or until Allow or AllowSlot would answer otherwise.
-func (d *Dispatcher) Next(now time.Time) (it Item, slot int, wait Wait) {
+func (d *Dispatcher) Next(now time.Time) (it *Item, slot int, wait Wait) {
 	d.now = now
 	d.settle()
 	d.admitDue()
 	for {
 		l, at := d.serveLines()
 		if slot = d.Ready(); slot == 0 && l == nil {
-			return it, 0, ForSlot
+			return nil, 0, ForSlot
 		}
 		if wait = d.globalWait(); wait != ForSlot {
-			return it, 0, wait
+			return nil, 0, wait
 		}
 		if slot > 0 && !d.slotOpen(slot) {
 			slot = d.slots.leastLoaded(func(id int) bool { return d.slotOpen(id) && d.peek(id) != nil })
 		}
-		switch e := d.peek(slot); {
-		case l != nil && (slot == 0 || l.queue.first().Rank <= e.Rank):
+		switch it = d.peek(slot); {
+		case l != nil && (slot == 0 || l.queue.first().Rank <= it.Rank):
 			if it, slot = d.startPlaced(l, at); slot == 0 {
-				return it, 0, ForToken
+				return nil, 0, ForToken
 			}
-			d.noteStart(&it)
+			d.noteStart(it)
 			return it, slot, ForSlot
 		case slot == 0 && d.ReservedFor() > 0:
-			return it, 0, ForPlaces
+			return nil, 0, ForPlaces
 		case slot == 0:
-			return it, 0, ForToken
-		case d.reserveAgainst(&e.Item):
-		case d.tryStart(e, &it):
+			return nil, 0, ForToken
+		case d.reserveAgainst(it):
+		case d.tryStart(it):
 			d.Take(slot, it)
-			d.noteStart(&it)
+			d.noteStart(it)
 			return it, slot, ForSlot
 		}
 	}
@@ -212,12 +211,12 @@ func (d *Dispatcher) slotOpen(slot int) bool {
 
 // tryStart takes an item out of its queue, and reports whether it may start. If not, the item is
 // parked or awaited.
-func (d *Dispatcher) tryStart(e *entry, it *Item) bool {
-	if e.queue == &d.granted {
-		*it = d.parked.remove(e)
+func (d *Dispatcher) tryStart(it *Item) bool {
+	if it.queue == &d.granted {
+		it.leave()
 		return true
 	}
-	*it = d.pop(e, true)
+	d.pop(it, true)
 	return (d.limits.AllowItem == nil || d.limits.AllowItem(it.ID)) && d.tryPass(it)
 }
 
@@ -232,33 +231,32 @@ func (d *Dispatcher) tryPass(it *Item) bool {
 }
 
 // pass is tryPass for an item that was in before. It waits for a slot next if it could.
-func (d *Dispatcher) pass(it Item) {
-	if d.tryPass(&it) {
-		d.pushGranted(it)
+func (d *Dispatcher) pass(it *Item) {
+	if d.tryPass(it) {
+		d.granted.insert(it)
 	}
 }
 
 // park parks an item in a queue.
 func (d *Dispatcher) park(q *queue, it *Item) {
-	d.parked.insert(q, it)
-	d.limits.Parked(it.ID, true)
+	q.insert(it)
+	d.limits.Parked(it, true)
 }
 
 // unpark takes the first item out of a queue.
-func (d *Dispatcher) unpark(q *queue) Item {
-	d.limits.Parked(q.first().ID, false)
-	return d.unparkEntry(q.first())
+func (d *Dispatcher) unpark(q *queue) *Item {
+	it := q.first()
+	d.limits.Parked(it, false)
+	d.leaveParked(it)
+	return it
 }
-
-// pushGranted makes an item that holds its claim wait for a slot.
-func (d *Dispatcher) pushGranted(it Item) { d.parked.insert(&d.granted, &it) }
 
 // noteStart counts the start of an item.
 func (d *Dispatcher) noteStart(it *Item) {
 	d.limits.Delay.pending++
 	d.limits.Rate.pending++
 	if !d.limits.ReportsStarts {
-		d.Started(d.now, *it)
+		d.Started(d.now, it)
 	}
 	for _, l := range d.lines {
 		if l.overtakenBy(it.Claim) {
@@ -268,7 +266,7 @@ func (d *Dispatcher) noteStart(it *Item) {
 }
 
 // Started reports that an item from Next has started, for the rates. It must come before Done.
-func (d *Dispatcher) Started(now time.Time, it Item) {
+func (d *Dispatcher) Started(now time.Time, it *Item) {
 	d.now = now
 	d.limits.Delay.started(now)
 	d.limits.Rate.started(now)
@@ -279,48 +277,49 @@ func (d *Dispatcher) Started(now time.Time, it Item) {
 }
 
 // Push queues an item, as Policy.Push does.
-func (d *Dispatcher) Push(it Item) bool {
+func (d *Dispatcher) Push(it *Item) bool {
 	d.settle()
 	return d.Policy.Push(it)
 }
 
 // Return queues an item again that its slot gave back before it had begun. It goes before all
 // others of its rank.
-func (d *Dispatcher) Return(it Item) bool {
+func (d *Dispatcher) Return(it *Item) bool {
 	d.pass(it)
 	return true
 }
 
 // Done ends an item in its slot, as Policy.Done does.
-func (d *Dispatcher) Done(slot int, it Item, again bool) {
+func (d *Dispatcher) Done(slot int, it *Item, again bool) {
 	d.settle()
 	d.Policy.Done(slot, it, again)
-	d.returnClaim(&it)
+	d.returnClaim(it)
 	d.leaveGate(it.Key, true)
 }
 
 // Remove removes an item that is queued, parked or awaited, and reports whether it was queued or
 // parked. No slot may hold it.
-func (d *Dispatcher) Remove(it Item) bool {
+func (d *Dispatcher) Remove(it *Item) bool {
 	d.settle()
 	d.release(it)
-	if e := d.slots.find(it.ID); e != nil {
-		d.pop(e, false)
-		return true
-	}
-	e := d.parked.find(it.ID)
-	if e == nil {
+	g := d.byKey[it.Key]
+	switch q := it.queue; {
+	case q == nil:
 		return false
-	}
-	granted := e.queue == &d.granted
-	passed := granted || e.queue.line != nil
-	if it = d.unparkEntry(e); granted {
-		d.returnClaim(&it)
-	}
-	if passed {
+	case q == &d.granted:
+		it.leave()
+		d.returnClaim(it)
 		d.leaveGate(it.Key, false)
-	} else if g := d.byKey[it.Key]; g != nil {
+	case q.line != nil:
+		d.leaveParked(it)
+		d.leaveGate(it.Key, false)
+	case q == &d.early:
+		it.leave()
+	case g != nil && q == &g.parked:
+		it.leave()
 		d.admitParked(g)
+	default:
+		d.pop(it, false)
 	}
 	return true
 }
@@ -328,5 +327,5 @@ func (d *Dispatcher) Remove(it Item) bool {
 // Abandon gives up the queued and parked items, without removing each. Nothing may start afterwards.
 func (d *Dispatcher) Abandon() {
 	d.gates, d.lines, d.overdue = gates{}, nil, nil
-	d.parked, d.granted, d.early = store{}, queue{}, queue{}
+	d.granted, d.early = queue{}, queue{}
 }

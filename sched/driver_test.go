@@ -28,9 +28,9 @@ type driver struct {
 	maxIn  int
 
 	now     time.Time
-	queued  []Item // or parked
+	queued  []*Item // or parked
 	parked  map[uint64]bool
-	awaited []Item
+	awaited []*Item
 	running []holding
 	refused bySlot[bool] // slots that AllowSlot refuses
 	last    uint64
@@ -54,9 +54,9 @@ func newDriver(t *testing.T, r *rand.Rand, c modelled, limited bool) *driver {
 	} else if c.model != nil {
 		d.m = c.model(d.w)
 	}
-	d.Parked = func(id uint64, parked bool) {
-		holds(t, d.parked[id] != parked, "%d was parked: %v", id, parked)
-		d.parked[id] = parked
+	d.Parked = func(it *Item, parked bool) {
+		holds(t, d.parked[it.ID] != parked, "%d was parked: %v", it.ID, parked)
+		d.parked[it.ID] = parked
 	}
 	d.AllowSlot = func(slot int) bool { return !d.refused[slot] }
 	d.d = NewDispatcher(p, d.Limits)
@@ -78,13 +78,10 @@ func holds(t *testing.T, ok bool, format string, args ...any) {
 	}
 }
 
-// size returns the number of items in a store.
-func (s *store) size() int { return len(s.entries) - len(s.unused) }
+func byID(a, b *Item) int { return int(int64(a.ID) - int64(b.ID)) }
 
-func byID(a, b Item) int { return int(int64(a.ID) - int64(b.ID)) }
-
-func indexOf(items []Item, id uint64) int {
-	return slices.IndexFunc(items, func(it Item) bool { return it.ID == id })
+func indexOf(items []*Item, id uint64) int {
+	return slices.IndexFunc(items, func(it *Item) bool { return it.ID == id })
 }
 
 // cut removes element i of a slice, without keeping the order.
@@ -96,7 +93,7 @@ func cut[T any](s *[]T, i int) T {
 }
 
 // any removes a random item of a slice. It returns false if the slice is empty.
-func (d *driver) any(s *[]Item) (it Item, ok bool) {
+func (d *driver) any(s *[]*Item) (it *Item, ok bool) {
 	if len(*s) == 0 {
 		return it, false
 	}
@@ -150,7 +147,7 @@ func (d *driver) push() {
 		return
 	}
 	d.last++
-	it := Item{ID: d.last, Key: d.keys[d.r.IntN(len(d.keys))], Cost: int64(1 + d.r.IntN(5)), Rank: d.rank()}
+	it := &Item{ID: d.last, Key: d.keys[d.r.IntN(len(d.keys))], Cost: int64(1 + d.r.IntN(5)), Rank: d.rank()}
 	it.StableKey = placeOf(it.Key)
 	if len(d.claims) > 0 {
 		it.Claim = d.claims[d.r.IntN(len(d.claims))]
@@ -165,7 +162,7 @@ func (d *driver) rank() int64 {
 	return []int64{-3 * ManualRank, -2, -1, 1, 2, 3 * ManualRank}[d.r.IntN(6)]
 }
 
-func (d *driver) pushItem(it Item) {
+func (d *driver) pushItem(it *Item) {
 	holds(d.t, d.d.Push(it), "%v refused", it)
 	d.queued = append(d.queued, it)
 	if d.m != nil {
@@ -201,8 +198,7 @@ func (d *driver) next() bool {
 	}
 	before, granted := d.d.Held(), map[uint64]bool{}
 	for _, it := range d.queued {
-		e := d.d.parked.find(it.ID)
-		granted[it.ID] = e != nil && e.queue == &d.d.granted
+		granted[it.ID] = it.queue == &d.d.granted
 	}
 	it, slot, wait := d.d.Next(d.now)
 	if d.m != nil {
@@ -220,7 +216,8 @@ func (d *driver) next() bool {
 	}
 	i := indexOf(d.queued, it.ID)
 	holds(d.t, i >= 0, "%v was not queued", it)
-	d.noteTaken(cut(&d.queued, i), it, slot, granted[it.ID])
+	cut(&d.queued, i)
+	d.noteTaken(it, slot, granted[it.ID])
 	if c := choices[it.ID]; d.d.limits.Caps == nil && d.refused == (bySlot[bool]{}) {
 		holds(d.t, free[it.ID] == 0 || d.limited || d.w.held[slot] == 1 || d.w.held[free[it.ID]] > 0, "slot %d takes %v although another one holds nothing", slot, it)
 		holds(d.t, d.limited || !c.None && (c.Slot == 0 || c.Slot == slot), "slot %d takes %v in spite of %v", slot, it, c)
@@ -233,8 +230,8 @@ func (d *driver) next() bool {
 
 // noteTaken notes that a slot has taken a queued item. granted says that the item was granted
 // before, so others of its key may have been pushed meanwhile.
-func (d *driver) noteTaken(was, it Item, slot int, granted bool) {
-	holds(d.t, it == was && !d.parked[it.ID], "%v, not %v", it, was)
+func (d *driver) noteTaken(it *Item, slot int, granted bool) {
+	holds(d.t, !d.parked[it.ID], "%v is parked", it)
 	holds(d.t, d.w.in(slot) && (d.w.room(slot) || d.limited) && !d.refused[slot], "slot %d may take nothing", slot)
 	holds(d.t, !d.bound[it.Key] || slices.Contains(d.w.slots[slot].Labels, it.Key), "slot %d lacks the label of %v", slot, it)
 	for _, o := range d.queued {
@@ -284,14 +281,14 @@ func (d *driver) remove() {
 			d.m.remove(it.ID)
 		}
 	} else {
-		holds(d.t, !d.d.Remove(Item{ID: d.last + 1}), "it was never pushed")
+		holds(d.t, !d.d.Remove(&Item{ID: d.last + 1}), "it was never pushed")
 		return
 	}
 	d.ended++
 }
 
 // forgetQueued removes a queued item.
-func (d *driver) forgetQueued(it Item) {
+func (d *driver) forgetQueued(it *Item) {
 	holds(d.t, d.d.Remove(it) && !d.d.Remove(it), "remove %d", it.ID)
 	delete(d.parked, it.ID)
 	if d.m != nil {
@@ -349,18 +346,14 @@ func (d *driver) changed(id int) {
 }
 
 func (d *driver) check() {
-	parked := d.d.granted.len()
 	for _, it := range d.queued {
-		if d.parked[it.ID] {
-			parked++
-		}
+		holds(d.t, it.queue != nil && it.queue.items[it.queue.find(it)] == it, "%d is in no queue", it.ID)
 	}
 	held := 0
 	for _, id := range d.w.ids {
 		held += d.d.slots.byID[id].held
 	}
 	holds(d.t, d.d.Held() == held, "%d places are held, not %d", d.d.Held(), held)
-	holds(d.t, d.d.slots.size()+parked == len(d.queued), "%d queued and %d parked instead of %d", d.d.slots.size(), parked, len(d.queued))
 	if d.m != nil {
 		ready, _ := d.first()
 		holds(d.t, d.d.Ready() == ready, "slot %d is ready, not %d", d.d.Ready(), ready)
@@ -402,5 +395,5 @@ func (d *driver) drain() {
 	require.Empty(d.t, d.queued, "these items wait forever; running: %v, limits: %+v", d.running, d.Limits)
 	require.Equal(d.t, int(d.last), d.ended, "lost or doubled")
 	d.d.Next(d.now.Add(time.Hour))
-	require.Zero(d.t, len(d.d.byKey)+d.d.parked.size()+len(d.d.lines)+d.d.Held(), "something is left over")
+	require.Zero(d.t, len(d.d.byKey)+d.d.granted.len()+d.d.early.len()+len(d.d.lines)+d.d.Held(), "something is left over")
 }

@@ -25,7 +25,7 @@ type tier struct {
 
 func newFair() *fair {
 	p := &fair{grouped: newGrouped(), tiers: map[int64]tier{}}
-	p.groupOf = func(it Item) uint64 { return it.Key ^ mix(uint64(it.Rank)) } // a key has a group for each rank
+	p.groupOf = func(it *Item) uint64 { return it.Key ^ mix(uint64(it.Rank)) } // a key has a group for each rank
 	p.orderOf = p.roundOrder
 	return p
 }
@@ -33,35 +33,35 @@ func newFair() *fair {
 // roundOrder returns the order of a key: by rank, by the round that serves it, then by turn.
 func (p *fair) roundOrder(g *group) (int, order) {
 	first := g.queue.first()
-	cost := weight(&first.Item)
+	cost := weight(first)
 	g.savesFrom = max(g.savesFrom, p.tiers[first.Rank].round-cost) // if a more expensive first item was removed
 	return 0, order{first.Rank, g.savesFrom + cost, g.turn}
 }
 
-func (p *fair) Push(it Item) bool {
-	g := p.enter(&it)
+func (p *fair) Push(it *Item) bool {
+	g := p.enter(it)
 	if g.queue.len() == 0 {
 		t := p.tiers[it.Rank]
 		t.keys++
 		p.tiers[it.Rank] = t
 		g.savesFrom = t.round
 	}
-	return p.push(g, &it)
+	return p.push(g, it)
 }
 
-func (p *fair) Choice(Item) Choice { return Choice{Key: true} }
+func (p *fair) Choice(*Item) Choice { return Choice{Key: true} }
 
-func (p *fair) pop(e *entry, served bool) Item {
-	g, t := e.group, p.tiers[e.Rank]
+func (p *fair) pop(it *Item, served bool) {
+	g, t := it.group, p.tiers[it.Rank]
 	if served {
-		g.savesFrom += weight(&e.Item)
+		g.savesFrom += weight(it)
 		t.round = g.savesFrom
 	}
 	if g.queue.len() == 1 {
 		t.keys--
 	}
-	if p.tiers[e.Rank] = t; t.keys == 0 {
-		delete(p.tiers, e.Rank)
+	if p.tiers[it.Rank] = t; t.keys == 0 {
+		delete(p.tiers, it.Rank)
 	}
-	return p.grouped.pop(e, served)
+	p.grouped.pop(it, served)
 }

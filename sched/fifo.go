@@ -15,13 +15,13 @@ type fifo struct {
 	sign  int64
 }
 
-func (p *fifo) Push(it Item) bool {
+func (p *fifo) Push(it *Item) bool {
 	if p.sign == 0 {
-		p.add(&p.queue, &it)
+		p.queue.add(it)
 	} else {
-		p.put(&p.queue, &it, order{it.Rank, p.sign * it.Cost, int64(it.ID)})
+		it.move(&p.queue, order{it.Rank, p.sign * it.Cost, int64(it.ID)})
 	}
 	return true
 }
 
-func (p *fifo) peek(int) *entry { return p.queue.first() }
+func (p *fifo) peek(int) *Item { return p.queue.first() }

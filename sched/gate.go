@@ -5,14 +5,14 @@ import "time"
 // gates limit how many items of a key slots hold, and how often an item of a key starts.
 type gates struct {
 	byKey   map[uint64]*gate // nil without such limits
-	gateDue *Delay           // keys by the time of their next start; without parked items, by the time when their gate has no more effect
+	gateDue Delay            // keys by the time of their next start; without parked items, by the time when their gate has no more effect
 }
 
 // gate is the state of a key with items inside or parked, or with a recent start that its rate
 // still counts.
 type gate struct {
-	key    uint64
-	inside int // items that have passed the gate and not ended
+	due    Timer // its ID is the key
+	inside int   // items that have passed the gate and not ended
 	rate   Rate
 	parked queue // in order of rank and ID
 }
@@ -25,7 +25,7 @@ func (d *Dispatcher) enterGate(it *Item) bool {
 	}
 	g := d.byKey[it.Key]
 	if g == nil {
-		g = &gate{key: it.Key, rate: d.limits.KeyRate}
+		g = &gate{due: Timer{ID: it.Key}, rate: d.limits.KeyRate}
 		d.byKey[it.Key] = g
 	}
 	if d.gateWait(g) == ForSlot && (g.parked.len() == 0 || it.Rank <= g.parked.first().Rank) {
@@ -60,11 +60,11 @@ func (d *Dispatcher) admitParked(g *gate) {
 		at = g.rate.next.Add(g.rate.Slack)
 	}
 	if d.now.Before(at) {
-		d.gateDue.Push(g.key, at)
+		d.gateDue.Push(&g.due, at)
 		return
 	}
-	if d.gateDue.Remove(g.key); g.inside+g.parked.len() == 0 {
-		delete(d.byKey, g.key)
+	if g.due.Stop(); g.inside+g.parked.len() == 0 {
+		delete(d.byKey, g.due.ID)
 	}
 }
 

@@ -5,22 +5,21 @@ package sched
 type grouped struct {
 	slots
 	groups map[uint64]*group // by ID
-	ready  []queue           // of groups, by slot; a single one serves all slots
+	ready  []*queue          // of groups, by slot; a single one serves all slots
 	turn   int64             // counts served items, and groups that get their first item
 	spare  FreeList[group]
 
 	// groupOf returns the ID of an item's group. orderOf returns the slot of a group that has items,
 	// and its order among the ready groups; zeros if the group is not ready.
-	groupOf func(Item) uint64
+	groupOf func(*Item) uint64
 	orderOf func(*group) (slot int, at order)
 }
 
 // group holds the items of a key.
 type group struct {
-	ready entry // the group in grouped.ready
+	ready Item // the group in grouped.ready
 	id    uint64
 	queue queue
-	slot  int   // index of that queue
 	turn  int64 // when it was served last, or got its first item
 
 	stableKey uint64 // for "keyed": Item.StableKey
@@ -35,12 +34,12 @@ type group struct {
 }
 
 func newGrouped() grouped {
-	return grouped{slots: newSlots(), groups: map[uint64]*group{}, ready: make([]queue, 1)}
+	return grouped{slots: newSlots(), groups: map[uint64]*group{}, ready: []*queue{{}}}
 }
 
 // enter returns the group of an item, which may be new.
 func (p *grouped) enter(it *Item) *group {
-	id := p.groupOf(*it)
+	id := p.groupOf(it)
 	g := p.groups[id]
 	if g == nil {
 		g = p.spare.Get()
@@ -60,7 +59,8 @@ func (p *grouped) noteServed(g *group) {
 
 // push adds an item to its group, behind the others of its rank.
 func (p *grouped) push(g *group, it *Item) bool {
-	p.add(&g.queue, it).group = g
+	it.group = g
+	g.queue.add(it)
 	p.refresh(g)
 	return true
 }
@@ -72,31 +72,25 @@ func (p *grouped) refresh(g *group) {
 	if g.queue.len() > 0 {
 		slot, at = p.orderOf(g)
 	}
-	if slot != g.slot {
-		p.ready[g.slot].remove(&g.ready)
-		g.slot = slot
-	}
 	g.ready.group = g
-	p.ready[slot].update(&g.ready, at)
+	g.ready.move(p.ready[slot], at)
 	if g.queue.len()+g.held+g.workers == 0 && g.blockedBy == 0 {
 		delete(p.groups, g.id)
 		p.spare.Put(g)
 	}
 }
 
-func (p *grouped) peek(slot int) *entry {
-	if e := p.ready[min(slot, len(p.ready)-1)].first(); e != nil {
-		return e.group.queue.first()
+func (p *grouped) peek(slot int) *Item {
+	if first := p.ready[min(slot, len(p.ready)-1)].first(); first != nil {
+		return first.group.queue.first()
 	}
 	return nil
 }
 
-func (p *grouped) pop(e *entry, served bool) Item {
-	g := e.group
+func (p *grouped) pop(it *Item, served bool) {
 	if served {
-		p.noteServed(g)
+		p.noteServed(it.group)
 	}
-	it := p.remove(e)
-	p.refresh(g)
-	return it
+	it.leave()
+	p.refresh(it.group)
 }

@@ -38,7 +38,7 @@ func TestFewStringsMove(t *testing.T) {
 		for id := range n {
 			p.Join(Slot{ID: id + 1, Host: uint64(id)})
 		}
-		return func(s string) int { return p.Choice(Item{StableKey: StableHash(s)}).Slot - 1 }
+		return func(s string) int { return p.Choice(&Item{StableKey: StableHash(s)}).Slot - 1 }
 	}
 	buckets := func(n int) func(string) int { return func(s string) int { return Bucket(s, n) } }
 	for _, kind := range []func(int) func(string) int{buckets, hosts} {

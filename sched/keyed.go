@@ -25,7 +25,7 @@ func newKeyed(roundRobin bool) *keyed {
 }
 
 // key returns the key of an item; in "round-robin", the ID of its slot.
-func (p *keyed) key(it Item) uint64 {
+func (p *keyed) key(it *Item) uint64 {
 	switch {
 	case !p.roundRobin:
 		return it.Key
@@ -54,10 +54,11 @@ func (p *keyed) firstOrder(g *group) (slot int, at order) {
 
 // settle moves the keys and, in "round-robin", the items to the slots where they now belong.
 func (p *keyed) settle() {
-	var dealt []Item
+	var dealt []*Item
 	for _, g := range p.groups {
 		for p.roundRobin && g.queue.len() > 0 {
-			dealt = append(dealt, p.remove(g.queue.first()))
+			dealt = append(dealt, g.queue.first())
+			g.queue.first().leave()
 		}
 		p.refresh(g)
 	}
@@ -66,8 +67,8 @@ func (p *keyed) settle() {
 	}
 }
 
-func (p *keyed) Push(it Item) bool {
-	g := p.enter(&it)
+func (p *keyed) Push(it *Item) bool {
+	g := p.enter(it)
 	if g.blockedBy == it.ID {
 		g.blockedBy = 0
 	}
@@ -75,25 +76,26 @@ func (p *keyed) Push(it Item) bool {
 	if !p.roundRobin && it.Rank > -ManualRank && it.Rank < ManualRank { // a priority does not count within a key
 		at[0] = 0
 	}
-	p.put(&g.queue, &it, at).group = g
+	it.group = g
+	it.move(&g.queue, at)
 	p.refresh(g)
 	return true
 }
 
-func (p *keyed) pop(e *entry, served bool) Item {
+func (p *keyed) pop(it *Item, served bool) {
 	if served && !p.roundRobin {
-		e.group.blockedBy = e.ID
+		it.group.blockedBy = it.ID
 	}
-	return p.grouped.pop(e, served)
+	p.grouped.pop(it, served)
 }
 
-func (p *keyed) Done(slot int, it Item, again bool) {
+func (p *keyed) Done(slot int, it *Item, again bool) {
 	if p.slots.Done(slot, it, again); !again {
 		p.release(it)
 	}
 }
 
-func (p *keyed) release(it Item) {
+func (p *keyed) release(it *Item) {
 	if g := p.groups[it.Key]; g != nil && g.blockedBy == it.ID {
 		g.blockedBy = 0
 		p.refresh(g)
@@ -101,10 +103,10 @@ func (p *keyed) release(it Item) {
 }
 
 func (p *keyed) fits(it *Item, slot int) bool {
-	return p.home(p.key(*it), it.StableKey) == slot
+	return p.home(p.key(it), it.StableKey) == slot
 }
 
-func (p *keyed) Choice(it Item) Choice {
+func (p *keyed) Choice(it *Item) Choice {
 	id := p.key(it)
 	c := Choice{Key: !p.roundRobin, Slot: p.home(id, it.StableKey)}
 	if g := p.groups[id]; g != nil && g.blockedBy != 0 {
@@ -118,7 +120,7 @@ func (p *keyed) Choice(it Item) Choice {
 func (p *keyed) Join(s Slot) {
 	p.slots.Join(s)
 	for len(p.ready) <= s.ID {
-		p.ready = append(p.ready, queue{})
+		p.ready = append(p.ready, &queue{})
 	}
 }
 

@@ -196,7 +196,7 @@ func (d *driver) checkIdle(wait Wait) {
 }
 
 // mustWait reports whether an item has to wait although there is a place for it.
-func (d *driver) mustWait(it Item) bool {
+func (d *driver) mustWait(it *Item) bool {
 	if g := d.d.byKey[it.Key]; g != nil && d.d.gateWait(g) != ForSlot {
 		return true
 	}

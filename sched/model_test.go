@@ -30,11 +30,11 @@ func (w *slotState) room(id int) bool { return w.in(id) && w.held[id] < w.cap(id
 // model is a naive implementation of a policy: it keeps everything in slices, and searches them
 // each time.
 type model interface {
-	push(it Item)
+	push(it *Item)
 	// next returns the next item for a slot with free capacity.
-	next(slot int) (Item, bool)
-	pop(slot int, it Item)
-	done(slot int, it Item, again bool)
+	next(slot int) (*Item, bool)
+	pop(slot int, it *Item)
+	done(slot int, it *Item, again bool)
 	remove(id uint64)
 	// change is called after a slot has joined or left.
 	change(slot int)
@@ -43,7 +43,7 @@ type model interface {
 }
 
 type holding struct {
-	Item
+	*Item
 	slot   int
 	joins  int // of the slot when it took the item
 	places int

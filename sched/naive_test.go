@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-func without(items []Item, id uint64) []Item {
+func without(items []*Item, id uint64) []*Item {
 	if i := indexOf(items, id); i >= 0 {
 		return slices.Delete(items, i, i+1)
 	}
@@ -13,37 +13,37 @@ func without(items []Item, id uint64) []Item {
 }
 
 // with inserts an item before the first item that it precedes.
-func with(items []Item, it Item, precedes func(a, b Item) bool) []Item {
-	i := slices.IndexFunc(items, func(o Item) bool { return precedes(it, o) })
+func with(items []*Item, it *Item, precedes func(a, b *Item) bool) []*Item {
+	i := slices.IndexFunc(items, func(o *Item) bool { return precedes(it, o) })
 	if i < 0 {
 		i = len(items)
 	}
 	return slices.Insert(items, i, it)
 }
 
-func byRankOnly(a, b Item) bool { return a.Rank < b.Rank }
+func byRankOnly(a, b *Item) bool { return a.Rank < b.Rank }
 
-func byRankAndID(a, b Item) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), byID(a, b)) }
+func byRankAndID(a, b *Item) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), byID(a, b)) }
 
-func firstOf(items []Item) (Item, bool) {
+func firstOf(items []*Item) (*Item, bool) {
 	if len(items) == 0 {
-		return Item{}, false
+		return nil, false
 	}
 	return items[0], true
 }
 
 type naiveFIFO struct {
 	w     *slotState
-	queue []Item
+	queue []*Item
 }
 
-func (m *naiveFIFO) push(it Item)          { m.queue = with(m.queue, it, byRankOnly) }
-func (m *naiveFIFO) next(int) (Item, bool) { return firstOf(m.queue) }
-func (m *naiveFIFO) pop(_ int, it Item)    { m.remove(it.ID) }
-func (m *naiveFIFO) done(int, Item, bool)  {}
-func (m *naiveFIFO) remove(id uint64)      { m.queue = without(m.queue, id) }
-func (m *naiveFIFO) change(int)            {}
-func (m *naiveFIFO) before(a, b int) bool  { return m.w.held[a] <= m.w.held[b] }
+func (m *naiveFIFO) push(it *Item)          { m.queue = with(m.queue, it, byRankOnly) }
+func (m *naiveFIFO) next(int) (*Item, bool) { return firstOf(m.queue) }
+func (m *naiveFIFO) pop(_ int, it *Item)    { m.remove(it.ID) }
+func (m *naiveFIFO) done(int, *Item, bool)  {}
+func (m *naiveFIFO) remove(id uint64)       { m.queue = without(m.queue, id) }
+func (m *naiveFIFO) change(int)             {}
+func (m *naiveFIFO) before(a, b int) bool   { return m.w.held[a] <= m.w.held[b] }
 
 // naiveByCost keeps its queue in the order in which items start.
 type naiveByCost struct {
@@ -51,25 +51,25 @@ type naiveByCost struct {
 	sign int64
 }
 
-func (m *naiveByCost) push(it Item) {
-	m.queue = with(m.queue, it, func(a, b Item) bool {
+func (m *naiveByCost) push(it *Item) {
+	m.queue = with(m.queue, it, func(a, b *Item) bool {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(m.sign*a.Cost, m.sign*b.Cost), byID(a, b)) < 0
 	})
 }
 
 type naiveRoundRobin struct{ naiveFIFO }
 
-func (m *naiveRoundRobin) push(it Item) {
-	m.queue = with(m.queue, it, func(a, b Item) bool { return byRankAndID(a, b) < 0 })
+func (m *naiveRoundRobin) push(it *Item) {
+	m.queue = with(m.queue, it, func(a, b *Item) bool { return byRankAndID(a, b) < 0 })
 }
 
-func (m *naiveRoundRobin) next(slot int) (Item, bool) {
+func (m *naiveRoundRobin) next(slot int) (*Item, bool) {
 	for _, it := range m.queue {
 		if m.w.ids[int(it.ID-1)%len(m.w.ids)] == slot {
 			return it, true
 		}
 	}
-	return Item{}, false
+	return nil, false
 }
 
 // naiveFair is deficit round robin, round by round.
@@ -80,14 +80,14 @@ type naiveFair struct {
 
 type naiveAccount struct{ key, rank, saved int64 }
 
-func (a naiveAccount) of(it Item) bool { return a.key == int64(it.Key) && a.rank == it.Rank }
+func (a naiveAccount) of(it *Item) bool { return a.key == int64(it.Key) && a.rank == it.Rank }
 
 // first returns the first item of an account.
-func (m *naiveFair) first(a naiveAccount) Item {
+func (m *naiveFair) first(a naiveAccount) *Item {
 	return m.queue[slices.IndexFunc(m.queue, a.of)]
 }
 
-func (m *naiveFair) push(it Item) {
+func (m *naiveFair) push(it *Item) {
 	m.naiveFIFO.push(it)
 	a := naiveAccount{key: int64(it.Key), rank: it.Rank}
 	if !slices.ContainsFunc(m.keys, func(b naiveAccount) bool { return b.of(it) }) {
@@ -106,15 +106,15 @@ func (m *naiveFair) serve() (at int, rounds int64) {
 	}
 }
 
-func (m *naiveFair) next(int) (Item, bool) {
+func (m *naiveFair) next(int) (*Item, bool) {
 	if len(m.queue) == 0 {
-		return Item{}, false
+		return nil, false
 	}
 	i, _ := m.serve()
 	return m.first(m.keys[i]), true
 }
 
-func (m *naiveFair) pop(_ int, it Item) {
+func (m *naiveFair) pop(_ int, it *Item) {
 	i, rounds := m.serve()
 	for k := range m.keys {
 		if m.keys[k].rank == it.Rank {
@@ -141,12 +141,12 @@ type naiveLeastBusy struct {
 	running bySlot[int]
 }
 
-func (m *naiveLeastBusy) pop(slot int, it Item) {
+func (m *naiveLeastBusy) pop(slot int, it *Item) {
 	m.remove(it.ID)
 	m.running[slot] += int(it.Cost)
 }
 
-func (m *naiveLeastBusy) done(slot int, it Item, _ bool) { m.running[slot] -= int(it.Cost) }
+func (m *naiveLeastBusy) done(slot int, it *Item, _ bool) { m.running[slot] -= int(it.Cost) }
 
 func (m *naiveLeastBusy) before(a, b int) bool {
 	return m.running[a]*m.w.cap(b) <= m.running[b]*m.w.cap(a)
@@ -162,7 +162,7 @@ type naiveKey struct {
 	slot    int    // 0 if there was no work, or no slot
 	blocked uint64 // ID of the item that blocks it, or 0
 	running bool   // that item is running, not awaited
-	queue   []Item
+	queue   []*Item
 }
 
 func (k *naiveKey) work() bool { return k.blocked != 0 || len(k.queue) > 0 }
@@ -202,7 +202,7 @@ func (m *naiveKeyed) of(key uint64) *naiveKey {
 	return k
 }
 
-func (m *naiveKeyed) push(it Item) {
+func (m *naiveKeyed) push(it *Item) {
 	k := m.of(it.Key)
 	if !k.work() {
 		k.slot = m.home(it.Key)
@@ -211,17 +211,18 @@ func (m *naiveKeyed) push(it Item) {
 		k.blocked = 0
 	}
 	k.queue = append(k.queue, it)
-	hand := func(it Item) Item {
-		if it.Rank > -ManualRank && it.Rank < ManualRank {
-			it.Rank = 0
+	hand := func(it *Item) *Item {
+		rank := it.Rank
+		if rank > -ManualRank && rank < ManualRank {
+			rank = 0
 		}
-		return it
+		return &Item{ID: it.ID, Rank: rank}
 	}
-	slices.SortFunc(k.queue, func(a, b Item) int { return byRankAndID(hand(a), hand(b)) })
+	slices.SortFunc(k.queue, func(a, b *Item) int { return byRankAndID(hand(a), hand(b)) })
 }
 
-func (m *naiveKeyed) next(slot int) (Item, bool) {
-	var first Item
+func (m *naiveKeyed) next(slot int) (*Item, bool) {
+	first := &Item{}
 	for _, k := range m.keys {
 		if k.slot == slot && k.blocked == 0 && len(k.queue) > 0 && (first.ID == 0 || byRankAndID(k.queue[0], first) < 0) {
 			first = k.queue[0]
@@ -230,13 +231,13 @@ func (m *naiveKeyed) next(slot int) (Item, bool) {
 	return first, first.ID != 0
 }
 
-func (m *naiveKeyed) pop(_ int, it Item) {
+func (m *naiveKeyed) pop(_ int, it *Item) {
 	k := m.of(it.Key)
 	k.queue = k.queue[1:]
 	k.blocked, k.running = it.ID, true
 }
 
-func (m *naiveKeyed) done(_ int, it Item, again bool) {
+func (m *naiveKeyed) done(_ int, it *Item, again bool) {
 	k := m.of(it.Key)
 	k.running = false
 	if !again {

@@ -2,139 +2,80 @@ package sched
 
 import "slices"
 
-// store holds the items of several queues. The zero value is empty.
-type store struct {
-	entries []*entry
-	unused  FreeList[entry]
-	index   map[uint64]*entry // by ID; nil until find is first called, to save time
-	pushed  int64             // calls of add
-}
-
-// order is the position of an entry in its queue. Lower orders go first; they compare like slices.
+// order is the position of an item in its queue. Lower orders go first; they compare like slices.
 type order [3]int64
 
-// queue holds entries in order. It is made for entries that mostly arrive in order and leave at the
-// front. The zero value is empty. A queue with entries must not be moved in memory.
+// queue holds items in order. It is made for items that mostly arrive in order and leave at the
+// front. The zero value is empty. A queue with items must not be moved in memory.
 type queue struct {
-	items []*entry // the entries before head have left
+	items []*Item // the items before head have left
 	head  int
+	added int64 // calls of add
 	line  *line // that the queue belongs to; nil for none
 }
 
 func (q *queue) len() int { return len(q.items) - q.head }
 
-// first returns the first entry of a queue, or nil.
-func (q *queue) first() *entry {
+// first returns the first item of a queue, or nil.
+func (q *queue) first() *Item {
 	if q.head < len(q.items) {
 		return q.items[q.head]
 	}
 	return nil
 }
 
-// find returns the index of an entry, or of the place where it belongs.
-func (q *queue) find(e *entry) int {
-	i, _ := slices.BinarySearchFunc(q.items[q.head:], e, (*entry).compare)
+// find returns the index of an item, or of the place where it belongs.
+func (q *queue) find(it *Item) int {
+	i, _ := slices.BinarySearchFunc(q.items[q.head:], it, (*Item).compare)
 	return q.head + i
 }
 
-func (q *queue) insert(e *entry) {
+// add appends an item to the others of its rank.
+func (q *queue) add(it *Item) {
+	q.added++
+	it.move(q, order{it.Rank, q.added})
+}
+
+// insert puts an item into a queue in which the items of each rank are in order of ID.
+func (q *queue) insert(it *Item) { it.move(q, order{it.Rank, int64(it.ID)}) }
+
+// move moves an item to a position in q, which must be free; the zero order stands for none.
+func (it *Item) move(q *queue, to order) {
+	if it.queue == q && it.order == to {
+		return
+	}
+	it.leave()
+	if to == (order{}) {
+		return
+	}
+	it.queue, it.order = q, to
 	if q.head > 64 && q.head > q.len() {
 		q.items = q.items[:copy(q.items, q.items[q.head:])]
 		q.head = 0
 	}
 	i := len(q.items)
-	if q.len() > 0 && e.compare(q.items[i-1]) < 0 {
-		i = q.find(e)
+	if q.len() > 0 && it.compare(q.items[i-1]) < 0 {
+		i = q.find(it)
 	}
-	q.items = slices.Insert(q.items, i, e)
+	q.items = slices.Insert(q.items, i, it)
 }
 
-// remove removes an entry, if it is in a queue.
-func (q *queue) remove(e *entry) {
+// leave takes an item out of its queue, if it is in one.
+func (it *Item) leave() {
+	q := it.queue
 	switch {
-	case e.order == (order{}):
+	case q == nil:
 		return
-	case q.first() == e:
+	case q.first() == it:
 		q.head++
 	default:
-		i := q.find(e)
+		i := q.find(it)
 		q.items = slices.Delete(q.items, i, i+1)
 	}
-	e.order = order{}
+	it.queue = nil
 }
 
-// update moves an entry to another position; the zero order stands for none.
-func (q *queue) update(e *entry, to order) {
-	if e.order == to {
-		return
-	}
-	q.remove(e)
-	if to != (order{}) {
-		e.order = to
-		q.insert(e)
-	}
-}
-
-// entry is an item in a queue or, in a queue of groups, a group. Its order is set by queue alone;
-// it is unique in the queue, and zero if the entry is in none.
-type entry struct {
-	Item
-	order
-	queue *queue // of the item; nil if the entry is unused
-	group *group // the group itself, or the group of the item; nil for none
-}
-
-func (e *entry) compare(other *entry) int { return slices.Compare(e.order[:], other.order[:]) }
-
-// add appends an item to the others of its rank in q.
-func (s *store) add(q *queue, it *Item) *entry {
-	s.pushed++
-	return s.put(q, it, order{it.Rank, s.pushed})
-}
-
-// insert puts an item into q, where the items of each rank are in order of ID.
-func (s *store) insert(q *queue, it *Item) *entry {
-	return s.put(q, it, order{it.Rank, int64(it.ID)})
-}
-
-// put puts an item into q at a position.
-func (s *store) put(q *queue, it *Item, at order) *entry {
-	if len(s.unused) == 0 {
-		s.entries = append(s.entries, &entry{})
-		s.unused.Put(s.entries[len(s.entries)-1])
-	}
-	e := s.unused.Get()
-	*e = entry{Item: *it, order: at, queue: q}
-	if s.index != nil {
-		s.index[it.ID] = e
-	}
-	q.insert(e)
-	return e
-}
-
-// remove takes an item out of its queue.
-func (s *store) remove(e *entry) Item {
-	e.queue.remove(e)
-	e.queue = nil
-	if s.index != nil {
-		delete(s.index, e.ID)
-	}
-	s.unused.Put(e)
-	return e.Item
-}
-
-// find returns the entry of an ID, or nil.
-func (s *store) find(id uint64) *entry {
-	if s.index == nil {
-		s.index = map[uint64]*entry{}
-		for _, e := range s.entries {
-			if e.queue != nil {
-				s.index[e.ID] = e
-			}
-		}
-	}
-	return s.index[id]
-}
+func (it *Item) compare(other *Item) int { return slices.Compare(it.order[:], other.order[:]) }
 
 // FreeList keeps unused values for reuse.
 type FreeList[T any] []*T

@@ -53,36 +53,39 @@ func (r *Rate) started(now time.Time) {
 	r.next = r.next.Add(r.Every)
 }
 
-// Delay holds IDs that become due at given times. It has no clock: the caller passes the time.
+// Delay holds timers that become due at given times. It has no clock: the caller passes the time. The
+// zero Delay is empty.
 type Delay struct {
-	store
 	queue queue
 	base  time.Time // ranks are nanoseconds since base
 }
 
-// NewDelay returns an empty Delay.
-func NewDelay() *Delay { return &Delay{} }
+// Timer is something that becomes due. Only its ID is set by the caller. It must not be copied.
+type Timer Item
 
-// Push makes id due at a time. If id is in already, the new time replaces the old one.
-func (d *Delay) Push(id uint64, at time.Time) {
-	if d.pushed == 0 {
+// Push makes a timer due at a time. If it is in already, the new time replaces the old one.
+func (d *Delay) Push(t *Timer, at time.Time) {
+	if d.queue.added == 0 {
 		d.base = at
 	}
-	d.Remove(id)
-	d.add(&d.queue, &Item{ID: id, Rank: int64(at.Sub(d.base))})
+	t.Stop()
+	t.Rank = int64(at.Sub(d.base))
+	d.queue.add((*Item)(t))
 }
 
-// Due removes and returns the ID that is due first, if it is due by now. IDs with the same time
-// come in the order of Push.
+// Due removes and returns the ID of the timer that is due first, if it is due by now. Timers with the same
+// time come in the order of Push.
 func (d *Delay) Due(now time.Time) (uint64, bool) {
 	at, ok := d.Next()
 	if !ok || at.After(now) {
 		return 0, false
 	}
-	return d.remove(d.queue.first()).ID, true
+	first := d.queue.first()
+	first.leave()
+	return first.ID, true
 }
 
-// Next returns when the next ID is due. It returns false if there is none.
+// Next returns when the next timer is due. It returns false if there is none.
 func (d *Delay) Next() (time.Time, bool) {
 	if d.queue.len() == 0 {
 		return time.Time{}, false
@@ -90,11 +93,5 @@ func (d *Delay) Next() (time.Time, bool) {
 	return d.base.Add(time.Duration(d.queue.first().Rank)), true
 }
 
-// Remove removes id and reports whether it was in.
-func (d *Delay) Remove(id uint64) bool {
-	e := d.find(id)
-	if e != nil {
-		d.remove(e)
-	}
-	return e != nil
-}
+// Stop removes a timer, if it is in.
+func (t *Timer) Stop() { (*Item)(t).leave() }

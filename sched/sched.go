@@ -29,7 +29,7 @@ import (
 	"strings"
 )
 
-// Item is a task as a policy sees it.
+// Item is a task as a policy sees it. It must not be copied, or changed while it is queued.
 type Item struct {
 	ID        uint64 // unique among the items that are in; from 1, in input order
 	Key       uint64 // Hash of the task's key
@@ -37,6 +37,11 @@ type Item struct {
 	Cost      int64  // how expensive the task is; at least 1
 	Claim     *Claim // its needs beside a place; nil for none; only a Dispatcher looks at it
 	Rank      int64  // a lower rank goes first, equal ranks in the policy's own order; mostly 0
+
+	order             // in its queue
+	queue  *queue     // nil if it is in none
+	group  *group     // of its key; nil for none
+	placed *placement // nil if it holds at most its own place
 }
 
 // Slot is one of the numbered places where items run.
@@ -74,23 +79,23 @@ type Choice struct {
 type Policy interface {
 	// Push queues an item. It returns false and does nothing if no slot will ever take the item's
 	// key, as may happen with "topic".
-	Push(Item) bool
+	Push(*Item) bool
 	// peek returns the next item for a slot with free capacity, or nil.
-	peek(slot int) *entry
-	// pop removes an item from its queue. If served is true, e must come from the latest peek, and
-	// the item is awaited from now on.
-	pop(e *entry, served bool) Item
+	peek(slot int) *Item
+	// pop removes an item from its queue. If served is true, it must come from the latest peek, and
+	// is awaited from now on.
+	pop(it *Item, served bool)
 	// Take makes a slot hold an item until Done. The slot must have free capacity, and the item
 	// must be awaited or not in. An item that is not in may take several places.
-	Take(slot int, it Item)
+	Take(slot int, it *Item)
 	// Done ends an item in its slot. With again=true it is awaited.
-	Done(slot int, it Item, again bool)
+	Done(slot int, it *Item, again bool)
 	// Choice says which slots would take an item.
-	Choice(it Item) Choice
+	Choice(it *Item) Choice
 	// fits reports whether a slot with free capacity would take an item if it were queued alone.
 	fits(it *Item, slot int) bool
 	// release notes that an item is no longer awaited. No slot may hold it.
-	release(it Item)
+	release(it *Item)
 	// Join adds a slot, which must not be in.
 	Join(Slot)
 	// Leave removes a slot, which must be in.

@@ -42,13 +42,14 @@ type script struct {
 	last    uint64
 	claims  map[string]*Claim
 	stocks  map[string]*Stock
+	items   map[int]*Item
 	running []placed
 	names   map[uint64]string // of keys
 	ended   map[string]int    // by key
 }
 
 type placed struct {
-	Item
+	*Item
 	slot int
 }
 
@@ -59,8 +60,8 @@ func newScript(t *testing.T, name string, o options) *script {
 	require.NoError(t, err)
 	return &script{
 		t:          t,
-		Dispatcher: NewDispatcher(p, Limits{PerKey: o.number("perkey"), Caps: units(0, numbers(o["caps"])), Parked: func(uint64, bool) {}}),
-		claims:     map[string]*Claim{}, stocks: map[string]*Stock{}, names: map[uint64]string{}, ended: map[string]int{},
+		Dispatcher: NewDispatcher(p, Limits{PerKey: o.number("perkey"), Caps: units(0, numbers(o["caps"])), Parked: func(*Item, bool) {}}),
+		items:      map[int]*Item{}, claims: map[string]*Claim{}, stocks: map[string]*Stock{}, names: map[uint64]string{}, ended: map[string]int{},
 	}
 }
 
@@ -145,7 +146,7 @@ func (s *script) do(words []string) (said string) {
 	case "rest":
 		return s.rest()
 	case "remove":
-		return fmt.Sprint(s.Remove(Item{ID: uint64(numbers(arg)[0])}))
+		return fmt.Sprint(s.Remove(s.items[numbers(arg)[0]]))
 	case "runs":
 		return s.runs()
 	case "share":
@@ -157,9 +158,9 @@ func (s *script) do(words []string) (said string) {
 	case "ended":
 		return listed(s.ended)
 	case "waits":
-		return waits[s.Waits(uint64(numbers(arg)[0]))]
+		return waits[s.Waits(s.items[numbers(arg)[0]])]
 	case "choice":
-		return fmt.Sprintf("%+v", s.Choice(Item{ID: 1, Key: Hash(arg), StableKey: StableHash(arg)}))
+		return fmt.Sprintf("%+v", s.Choice(&Item{ID: 1, Key: Hash(arg), StableKey: StableHash(arg)}))
 	default:
 		require.Fail(s.t, "unknown command", name)
 	}
@@ -190,8 +191,8 @@ func (s *script) push(key string, o options) string {
 		s.last++
 		cost, _ := strconv.ParseInt(o.text("cost", "1"), 10, 64)
 		rank, _ := strconv.ParseInt(o["rank"], 10, 64)
-		it := Item{ID: s.last, Key: Hash(key), StableKey: StableHash(key), Cost: cost, Rank: rank, Claim: s.claim(o["claim"])}
-		if !s.Push(it) {
+		it := &Item{ID: s.last, Key: Hash(key), StableKey: StableHash(key), Cost: cost, Rank: rank, Claim: s.claim(o["claim"])}
+		if s.items[int(s.last)] = it; !s.Push(it) {
 			return "refused"
 		}
 	}

@@ -15,10 +15,8 @@ type slot struct {
 	servedLast bool  // other slots are served first
 }
 
-// slots is the base of the policies: the present slots, the items that they hold, and the queued
-// items.
+// slots is the base of the policies: the present slots, and the items that they hold.
 type slots struct {
-	store
 	ids     []int   // of the slots that are in, ascending
 	byID    []slot  // element 0 is never in
 	changed bool    // slots have joined or left since settle
@@ -88,9 +86,9 @@ func (s *slots) addHeld(id int, it *Item, n int) {
 	s.countPlaces(id, 1)
 }
 
-func (s *slots) Take(id int, it Item)         { s.addHeld(id, &it, 1) }
-func (s *slots) Done(id int, it Item, _ bool) { s.addHeld(id, &it, -1) }
-func (s *slots) base() *slots                 { return s }
+func (s *slots) Take(id int, it *Item)         { s.addHeld(id, it, 1) }
+func (s *slots) Done(id int, it *Item, _ bool) { s.addHeld(id, it, -1) }
+func (s *slots) base() *slots                  { return s }
 
 // weight returns an item's cost, bounded so that no sum of costs overflows.
 func weight(it *Item) int64 { return min(max(it.Cost, 1), 1<<40) }
@@ -128,8 +126,8 @@ func (s *slots) load(id int) float64 {
 
 // The methods of policies in which any slot takes any item.
 
-func (s *slots) Choice(Item) Choice        { return Choice{} }
-func (s *slots) fits(*Item, int) bool      { return true }
-func (s *slots) pop(e *entry, _ bool) Item { return s.remove(e) }
-func (s *slots) release(Item)              {}
-func (s *slots) settle()                   {}
+func (s *slots) Choice(*Item) Choice  { return Choice{} }
+func (s *slots) fits(*Item, int) bool { return true }
+func (s *slots) pop(it *Item, _ bool) { it.leave() }
+func (s *slots) release(*Item)        {}
+func (s *slots) settle()              {}

@@ -38,7 +38,7 @@ func newByTopic(topics Topics) *byTopic {
 }
 
 // topicOf returns the topic of an item, as a key.
-func (p *byTopic) topicOf(it Item) uint64 {
+func (p *byTopic) topicOf(it *Item) uint64 {
 	if !p.auto && p.groups[it.Key] == nil {
 		return 0
 	}
@@ -107,11 +107,11 @@ func (p *byTopic) topicOrder(t *group) (slot int, at order) {
 	return 0, at
 }
 
-func (p *byTopic) Push(it Item) bool {
+func (p *byTopic) Push(it *Item) bool {
 	if !p.auto && p.groups[p.topicOf(it)] == nil {
 		return false
 	}
-	return p.push(p.enter(&it), &it)
+	return p.push(p.enter(it), it)
 }
 
 // mayServe reports whether a slot may serve a topic.
@@ -119,18 +119,18 @@ func (p *byTopic) mayServe(key uint64, slot int) bool {
 	return !p.labels[key] || slices.Contains(p.byID[slot].Labels, key)
 }
 
-func (p *byTopic) peek(slot int) *entry {
-	for _, e := range p.ready[0].items[p.ready[0].head:] {
-		if p.mayServe(e.group.id, slot) {
-			return e.group.queue.first()
+func (p *byTopic) peek(slot int) *Item {
+	for _, next := range p.ready[0].items[p.ready[0].head:] {
+		if p.mayServe(next.group.id, slot) {
+			return next.group.queue.first()
 		}
 	}
 	return nil
 }
 
-func (p *byTopic) Take(slot int, it Item) {
+func (p *byTopic) Take(slot int, it *Item) {
 	p.slots.Take(slot, it)
-	p.countHeld(&it, 1)
+	p.countHeld(it, 1)
 }
 
 // countHeld notes that the topic of an item holds one more place or, if by is -1, one less.
@@ -140,18 +140,18 @@ func (p *byTopic) countHeld(it *Item, by int) {
 	p.refresh(t)
 }
 
-func (p *byTopic) Done(slot int, it Item, again bool) {
+func (p *byTopic) Done(slot int, it *Item, again bool) {
 	p.changed = p.byID[slot].held > p.byID[slot].Places
 	p.slots.Done(slot, it, again)
-	p.countHeld(&it, -1)
+	p.countHeld(it, -1)
 }
 
 func (p *byTopic) fits(it *Item, slot int) bool {
-	t := p.groups[p.topicOf(*it)]
+	t := p.groups[p.topicOf(it)]
 	return p.auto && p.mayServe(it.Key, slot) || t != nil && t.held < t.quota && p.mayServe(t.id, slot)
 }
 
-func (p *byTopic) Choice(it Item) Choice {
+func (p *byTopic) Choice(it *Item) Choice {
 	named := p.groups[it.Key] != nil
 	return Choice{Key: named, None: named && p.labels[it.Key] && p.capacityFor(it.Key) == 0}
 }

@@ -71,7 +71,7 @@ func (c *Core) recallAhead() {
 
 // fitsElsewhere reports whether an attempt that waits at its slot could begin in an idle one.
 func (c *Core) fitsElsewhere(e *entry) bool {
-	at := c.queue.ready.Free(e.item)
+	at := c.queue.ready.Free(&e.item)
 	return at > 0 && len(c.pool.slots[at].attempts) == 0
 }
 

@@ -42,7 +42,7 @@ func (c *Core) setTimer(e *entry, heard time.Time) {
 		at = earlier(at, heard.Add(idle))
 	}
 	if !at.IsZero() {
-		c.queue.due.Push(e.item.ID, at)
+		c.queue.due.Push(&e.timer, at)
 	}
 }
 

@@ -42,7 +42,7 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 			c.tick(c.now)
 			c.output.emit(task.Event{Kind: task.Continued, Wait: lost})
 			for _, id := range c.ids(timed) {
-				c.queue.due.Push(id, c.run)
+				c.queue.due.Push(&c.entries[id].timer, c.run)
 			}
 		}
 	case task.Add:

@@ -97,7 +97,7 @@ func New(cfg Config, exec Executor, now time.Time) *Core {
 	c.tick(now)
 	q, p, o := &c.queue, &c.pool, &c.output
 	*q = queue{
-		entries: c.entries, due: sched.NewDelay(), makers: makers{}, failed: failedTasks{tasks: map[uint64]failedTask{}},
+		entries: c.entries, makers: makers{}, failed: failedTasks{tasks: map[uint64]failedTask{}},
 		caps:       caps{list: cfg.Queue.Caps, units: map[string][]unit{}, fromHosts: cfg.Pool.Remote},
 		lowestRank: -sched.ManualRank, highestRank: sched.ManualRank,
 	}

@@ -217,7 +217,7 @@ func (c *Core) kill(e *entry) {
 // sendStop takes a step in ending a running task, and schedules the next one after wait.
 func (c *Core) sendStop(e *entry, cause error, wait time.Duration) {
 	c.fx.Stops = append(c.fx.Stops, Stop{Slot: e.slot.ID, Task: e.item.ID, Attempt: e.number, Cause: cause, Tag: e.tag})
-	c.queue.due.Push(e.item.ID, c.run.Add(wait))
+	c.queue.due.Push(&e.timer, c.run.Add(wait))
 }
 
 // Abort ends the run because of an error of crew itself, or because of EPIPE: stdout has lost its
@@ -313,7 +313,7 @@ func (c *Core) giveUp() {
 	c.pool.streams.serving = 0
 	for _, id := range left {
 		e := c.entries[id]
-		c.queue.due.Remove(id)
+		e.timer.Stop()
 		if e.state == decided {
 			c.applyEnd(e)
 			continue

@@ -30,6 +30,8 @@ type entry struct {
 	item sched.Item
 	size int
 
+	timer sched.Timer // in queue.due
+
 	state     state
 	cancelled error        // why a command cancelled it; nil if none did
 	checked   bool         // the check of its files has shown that it must run

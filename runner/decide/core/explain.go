@@ -337,9 +337,9 @@ func (c *Core) blockingOf(e *entry) task.Blocking {
 		awaited := terms.Awaited()
 		b.By, b.ID = task.ByAfter, awaited[slices.IndexFunc(awaited, func(id uint64) bool { return c.entries[id] != nil })]
 	case e.state == parked:
-		c.blockingLimit(&b, c.queue.ready.Waits(e.item.ID), e)
+		c.blockingLimit(&b, c.queue.ready.Waits(&e.item), e)
 	default:
-		choice := c.queue.ready.Choice(e.item)
+		choice := c.queue.ready.Choice(&e.item)
 		switch first := c.entries[choice.First]; {
 		case first != nil && first != e:
 			b.By, b.Key, b.ID = task.ByKey, task.Bytes(e.task.Key), first.item.ID

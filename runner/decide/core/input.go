@@ -114,7 +114,7 @@ func (c *Core) admit(t *task.Task) {
 	c.output.stats.Apply(c.output.newEvent(task.Admitted, t.ID, t))
 	e := c.spare.Get()
 	e.task, e.size, e.number, e.failures = t, t.Size(), t.Attempts, int(t.Failures)
-	e.item.ID, e.item.Cost = t.ID, max(t.Cost, 1)
+	e.item.ID, e.timer.ID, e.item.Cost = t.ID, t.ID, max(t.Cost, 1)
 	if k := t.History; k != nil {
 		e.before, e.omitted = slices.Clip(k.Before), k.Omitted
 	}

@@ -26,7 +26,7 @@ type queue struct {
 	blockedBy sched.Wait        // why none of these starts
 	askAgain  time.Time         // when to ask ready again; zero for never
 	caps      caps
-	due       *sched.Delay  // when delayed tasks continue, timed ones are checked, and overdue is called for running ones
+	due       sched.Delay   // when delayed tasks continue, timed ones are checked, and overdue is called for running ones
 	succeeded *sched.Ranges // IDs of the tasks that have succeeded; nil if no task can come after another
 	makers    makers
 	failed    failedTasks // empty without Feed.Remember
@@ -73,7 +73,7 @@ func (q *queue) push(e *entry) bool {
 	if e.cameBack && e.recalled {
 		push = q.ready.Return
 	}
-	ok := push(e.item)
+	ok := push(&e.item)
 	if ok {
 		q.pushes++
 		e.nth = q.pushes
@@ -92,38 +92,34 @@ func (q *queue) age(rank int64) int64 {
 }
 
 // park notes that a queued task was parked, or a parked one queued again.
-func (q *queue) park(id uint64, park bool) {
+func (q *queue) park(it *sched.Item, park bool) {
 	s := queued
 	if park {
 		s = parked
 	}
-	q.setState(q.entries[id], s)
+	q.setState(q.entries[it.ID], s)
 }
 
 // delay makes a task wait for its next attempt until due.
 func (q *queue) delay(e *entry, due time.Time) {
 	q.setState(e, delayed)
 	e.due = due
-	q.due.Push(e.item.ID, due)
+	q.due.Push(&e.timer, due)
 }
 
 // unqueue removes a waiting task from the structure that it waits in. Under a serial policy, a task
 // that has begun still blocks the others of its key.
 func (q *queue) unqueue(e *entry) {
-	switch e.state {
-	case queued, parked:
-		q.ready.Remove(e.item)
-	case timed, delayed:
-		q.due.Remove(e.item.ID)
+	e.timer.Stop()
+	if e.state == queued || e.state == parked {
+		q.ready.Remove(&e.item)
 	}
 }
 
 // remove removes a waiting task for good.
 func (q *queue) remove(e *entry) {
-	q.unqueue(e)
-	if q.ready.Serial() {
-		q.ready.Remove(e.item) // it may still block its key
-	}
+	e.timer.Stop()
+	q.ready.Remove(&e.item) // it may still block its key
 }
 
 // failedTasks holds the latest tasks that have ended and can be run again, oldest first.

@@ -203,7 +203,7 @@ func (c *Core) mustWait(e *entry) bool {
 		q.setState(e, held)
 	case terms != nil && terms.At.After(c.now):
 		q.setState(e, timed)
-		q.due.Push(e.item.ID, c.run.Add(min(terms.At.Sub(c.now), clockCheckEvery)))
+		q.due.Push(&e.timer, c.run.Add(min(terms.At.Sub(c.now), clockCheckEvery)))
 	case c.run.Before(e.due):
 		q.delay(e, e.due)
 	case e.task.Makes != nil && !e.checked:

@@ -73,7 +73,7 @@ func (c *Core) Began(a task.Attempt) {
 func (c *Core) noteStarted(e *entry) {
 	if e.startPending {
 		e.startPending = false
-		c.queue.ready.Started(c.run, e.item)
+		c.queue.ready.Started(c.run, &e.item)
 	}
 }
 
@@ -147,7 +147,7 @@ func (c *Core) decideEnd(e *entry, r *task.Result) {
 	if r.Fault != nil && r.Outcome == task.OK {
 		r.Outcome = task.Cancelled // a part of its output is missing
 	}
-	c.queue.due.Remove(e.item.ID)
+	e.timer.Stop()
 	e.again = c.willRetry(e, r)
 	if !e.again {
 		r.Before, r.Omitted = e.before, e.omitted
@@ -225,7 +225,7 @@ func (c *Core) freeSlot(e *entry) {
 	if m := &c.pool.machine; m.ending == e {
 		m.ending, m.stale = nil, m.samplePending
 	}
-	c.queue.ready.Done(at.id, e.item, e.again)
+	c.queue.ready.Done(at.id, &e.item, e.again)
 	c.queue.caps.returnUnits(e)
 	e.slot = nil
 	if len(at.attempts) > 0 && at.attempts[0].sentAhead() {
@@ -292,8 +292,10 @@ func (c *Core) finish(e *entry, r *task.Result) {
 		c.checkHalt(r)
 	}
 	c.notifyFollowers(e, r)
-	*e = entry{}
-	c.spare.Put(e)
+	if c.end.phase == going { // afterwards, the abandoned queues still hold entries
+		*e = entry{}
+		c.spare.Put(e)
+	}
 }
 
 // notRun finishes a waiting task without another attempt.
