@@ -45,8 +45,8 @@ const (
 	guardianName = "task-guardian"
 
 	leaseCheck     = 100 * time.Millisecond // longest pause between a guardian's checks of the lease
-	leaseKillPause = 50 * time.Millisecond  // pause between kills while the lease has expired
-	maxGonePause   = time.Second            // longest pause between checks that killed groups are gone
+	leaseKillPause = 50 * time.Millisecond  // shortest pause between kills while the lease has expired
+	maxGonePause   = time.Second            // longest pause between such kills, and between checks that killed groups are gone
 
 	// tableSize is the number of groups that the table can hold. If a limit on file sizes forbids that,
 	// it holds tableLeast.
@@ -74,18 +74,23 @@ func watchOver(crew int, fds []int, dir string) {
 	}
 	table, lease := asTable(memory)
 	k := newKin(crew, []string{"CREW_PID=" + strconv.Itoa(crew)})
-	expired := func() {
+	kill := func() (left int) {
 		k.addListed(table)
-		k.kill(kernel.Processes)
-		time.Sleep(leaseKillPause) // processes that crew is starting are not listed yet, or unknown until they have executed their program
+		own, _ := k.kill(kernel.Processes)
+		return len(own)
 	}
+	pause := leaseKillPause
 	for over := false; !over; {
-		left := lease.remaining()
-		if left <= 0 {
-			expired()
+		wait := lease.remaining()
+		// Processes that crew is starting are not listed yet, or unknown until they have executed their program.
+		if pause = min(2*pause, maxGonePause); wait > 0 || kill() > 0 || lease.starts.Load() > 0 {
+			pause = leaseKillPause
+		}
+		if wait <= 0 {
+			wait = pause
 		}
 		set := []unix.PollFd{{Fd: int32(pipe), Events: unix.POLLIN}}
-		n, err := unix.Poll(set, int((max(left, 0)+time.Millisecond-1)/time.Millisecond))
+		n, err := unix.Poll(set, int((wait+time.Millisecond-1)/time.Millisecond))
 		if n == 0 {
 			over = os.Getppid() != crew // a task that stopped before its exec may hold the pipe open
 			lease.continueStarting(crew)
@@ -97,13 +102,13 @@ func watchOver(crew int, fds []int, dir string) {
 			}
 		}
 	}
-	expired()
-	k.addListed(table)
-	left, _ := k.kill(kernel.Processes)
+	kill()
+	time.Sleep(leaseKillPause)
+	left := kill()
 	tokens.ReturnAll()
-	for pause := time.Millisecond; held > 0 && len(left) > 0; pause = min(2*pause, maxGonePause) {
+	for pause = time.Millisecond; held > 0 && left > 0; pause = min(2*pause, maxGonePause) {
 		time.Sleep(pause)
-		left, _ = k.kill(kernel.Processes)
+		left = kill()
 	}
 }
 

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -168,4 +169,23 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	require.Equal(t, "T", crewtest.State(p.pid), "what asked it to end before has no effect until all go on")
 	l.groups.suspended.Store(false)
 	g.resume()
+}
+
+// A guardian rests once a worker without a lease has no more processes.
+func TestAGuardianRestsWithoutALease(t *testing.T) {
+	t.Parallel()
+	p, guardian, tasks := worker(t, 300*time.Millisecond)
+	p.Send(syscall.SIGSTOP)
+	crewtest.Gone(t, tasks...)
+	pauses := func() (n int) {
+		_, after, _ := strings.Cut(crewtest.ReadFile(t, "/proc/"+strconv.Itoa(guardian)+"/status"), "\nvoluntary_ctxt_switches:")
+		_, err := fmt.Sscan(after, &n)
+		require.NoError(t, err)
+		return n
+	}
+	crewtest.Until(t, func() bool {
+		before := pauses()
+		time.Sleep(2 * time.Second)
+		return pauses()-before <= 8
+	}, "the guardian to rest")
 }
