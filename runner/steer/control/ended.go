@@ -57,11 +57,22 @@ func (k *Sink) remember(e *task.Event) {
 	if r.Attempt > 1 || len(r.Before) > 0 {
 		k.past = slices.DeleteFunc(k.past, func(was *endedAttempt) bool { return was.Task == e.Task.ID })
 	}
+	if succeeded(e) {
+		if k.ahead--; k.ahead >= maxPast { // trim would drop it
+			k.forgot = true
+			return
+		}
+	}
 	p := newEndedAttempt(e)
 	k.past = slices.Insert(k.past, 0, p)
 	if k.size += p.size; len(k.past) > 3*maxPast || k.size > 3*pastBytes { // rarely, because trim is slow
 		k.trim()
 	}
+}
+
+// succeeded reports whether e is the end of a task that succeeded in this run.
+func succeeded(e *task.Event) bool {
+	return e.Kind == task.Finished && e.Result.Outcome == task.OK && !e.Result.FromEarlierRun()
 }
 
 // trim drops the oldest attempts above the limits. The caller must hold mu.

@@ -259,10 +259,11 @@ func (c *conn) send(r *Request) (*Reply, error) {
 }
 
 func (c *conn) drain(r *Request) (*Reply, error) {
+	op := task.Drain
 	if r.Rest {
-		return command(task.StopReading)(c, r)
+		op = task.StopReading
 	}
-	return command(task.Drain)(c, r)
+	return command(op)(c, r)
 }
 
 func (c *conn) cancel(r *Request) (*Reply, error) {
