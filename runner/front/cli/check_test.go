@@ -90,7 +90,7 @@ var states = map[string]string{
 
 // values maps regexps of conditions, names of options, or names of their values to values that fit.
 var values = map[string]string{
-	"{#}": "{#}", "%": "now,fail=1%", "^pause": "pause,fail=1", ".": "X", "^engine:.": "engine:hub/q", "^0*[1-9][0-9]*$": "0",
+	"{#}": "{#}", "[{][./]*[}]": "{}", "%": "now,fail=1%", "^pause": "pause,fail=1", ".": "X", "^engine:.": "engine:hub/q", "^0*[1-9][0-9]*$": "0",
 	"^-$": "-", "^[+]$": "+", "^[0-9]+$": "4", "timeout": "timeout", "answer": "answer", "output": "output", "memory": "memory", "too-much": "too-much",
 	"N": "2", "DUR": "5", "REGEX": ",", "SIZE": "1M", "K/N": "1/2", "topics": "a=1", "retry-on": "exit",
 	"halt": "never", "deadline": "9m", "at": "23:59:59", "TASK": "1", "NAME=N": "x=1", "offers": "x=1", "setenv": "X=1", "N/PERIOD": "1/s",
