@@ -82,6 +82,9 @@ func (w *worker) reap() {
 		filter := w.protocol == task.FilterProtocol && i == 0 && read > 0 && (known || alone)
 		if filter {
 			f.output, w.filterOutput = w.filterOutput, nil
+			if ws != 0 && w.started > 1 {
+				l.notify(fmt.Sprintf("failed somewhere in its %d blocks; the last one is reported", w.started))
+			}
 		}
 		switch {
 		case filter || known || begun && alone && (i == 0 || w.protocol == task.JSONProtocol):
