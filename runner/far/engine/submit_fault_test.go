@@ -162,7 +162,7 @@ func (b *broker) realWorker() (*modelWorker, *session) {
 
 // give sends an attempt at a task.
 func (w *modelWorker) give(s *session, n int) *Attempt {
-	a := &Attempt{ID: ID{"run", 1, uint64(n), 1}, Token: Token{byte(n)}, Template: w.crew.digest, Records: [][]string{{fmt.Sprint(n)}}, Trip: travel.Trip{User: s.user}}
+	a := &Attempt{ID: ID{"run", 1, uint64(n), 1}, Token: Token{byte(n), s.user[0]}, Template: w.crew.digest, Records: [][]string{{fmt.Sprint(n)}}, Trip: travel.Trip{User: s.user}}
 	crewtest.Until(w.model.T, func() bool {
 		w.crew.mu.Lock()
 		defer w.crew.mu.Unlock()
@@ -183,6 +183,33 @@ func TestEndOfRunWithFullOutbox(t *testing.T) {
 		since := time.Now()
 		w.crew.out.Flush()
 		require.Less(t, time.Since(since), time.Second)
+		w.run.Do(task.Command{Op: task.Drain})
+		<-w.over
+	})
+}
+
+// A user who knows the ID of a run can neither take it over nor end it, before it begins or later.
+func TestRunOfAnother(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		w, s := b.realWorker()
+		eve := b.connect(nil)
+		eve.user = "eve"
+		attack := func() {
+			_, err := eve.ask(t.Context(), orderSubject("q", w.crew.lease.id, eve.user), Order{Op: opLeave, Run: "run", Epoch: maxEpoch})
+			require.NoError(t, err)
+			require.NoError(t, eve.heartbeat(heartbeatSubject("q", eve.user), Heartbeat{Run: "run", Epoch: 9, Over: true}))
+		}
+		w.give(eve, 1)
+		attack()
+		ends := make(chan *nats.Msg, 10)
+		_, err := s.nc.ChanSubscribe(resultSubject(s.user, "run", allWorkers), ends)
+		require.NoError(t, err)
+		w.give(s, 1)
+		attack()
+		fin, err := decode[Final](crewtest.Receive(t, ends, "the end of the attempt").Data, kindFinal)
+		require.NoError(t, err)
+		require.Equal(t, task.OK, fin.Outcome)
+		require.NoError(t, s.heartbeat(heartbeatSubject("q", s.user), Heartbeat{Run: "run", Epoch: 1, Over: true}))
 		w.run.Do(task.Command{Op: task.Drain})
 		<-w.over
 	})
@@ -223,7 +250,7 @@ func TestSilentRun(t *testing.T) {
 			for range 2 {
 				beat()
 				w.crew.mu.Lock()
-				w.crew.runs["run"].heard -= silence
+				w.crew.runs[runKey(s.user, "run")].heard -= silence
 				w.crew.mu.Unlock()
 				time.Sleep(time.Second)
 			}

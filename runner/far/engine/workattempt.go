@@ -18,6 +18,7 @@ import (
 type heldAttempt struct {
 	worker *worker
 	lease  *lease
+	ID     // its Run is a runKey
 	*Attempt
 	ctx    context.Context // done once it must not run any more
 	cancel context.CancelFunc
@@ -54,9 +55,11 @@ const (
 	stopDiscard            // its result is to be discarded
 )
 
+// runKey identifies a run on this worker. A run of another user can have the same ID.
+func runKey(user, run string) string { return user + "." + run }
+
 // runState is the state of a run that has had attempts on this worker.
 type runState struct {
-	user      string        // the submitter's user
 	epoch     uint64        // attempts of earlier epochs are refused
 	heard     time.Duration // time since boot of the last heartbeat
 	suspended bool
@@ -82,7 +85,8 @@ func (w *worker) receiveOne(l *lease, subject string, data []byte) (*heldAttempt
 	i := strings.LastIndexByte(subject, '.')
 	user, run := userIn(subject[:i]), subject[i+1:]
 	if o, err := decode[AttemptOrder](data, kindOrder); err == nil {
-		w.obey(o, user)
+		o.Run = runKey(user, o.Run)
+		w.obey(o)
 		return nil, nil
 	}
 	big, err := decode[Big](data, kindBig)
@@ -95,7 +99,8 @@ func (w *worker) receiveOne(l *lease, subject string, data []byte) (*heldAttempt
 	if a.Run != run || a.User != user {
 		return nil, errGarbage
 	}
-	h := &heldAttempt{worker: w, lease: l, Attempt: a}
+	h := &heldAttempt{worker: w, lease: l, ID: a.ID, Attempt: a}
+	h.Run = runKey(user, run)
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	switch {
 	case !w.accept(h):
@@ -120,7 +125,7 @@ func (w *worker) fetchBig(h *heldAttempt, subject string, b *Big) {
 	if err == nil {
 		a, err = decode[Attempt](msg.Bytes(), kindAttempt)
 	}
-	if err != nil || a.ID != h.ID || a.Token != h.Token || a.User != h.User {
+	if err != nil || a.ID != h.Attempt.ID || a.Token != h.Token || a.User != h.User {
 		w.finish(h, &task.Result{Outcome: task.Lost}) // its submitter has dropped it, or it is garbage
 		return
 	}
@@ -203,12 +208,12 @@ func (w *worker) taskOf(a *Attempt) *task.Task {
 func (w *worker) accept(h *heldAttempt) bool {
 	w.mu.Lock()
 	run := w.runs[h.Run]
-	if h.lease.lost || w.held[h.ID] != nil || run != nil && (h.Epoch < run.epoch || h.User != run.user) || !w.seen.add(h.Token, time.Now()) {
+	if h.lease.lost || w.held[h.ID] != nil || run != nil && h.Epoch < run.epoch || !w.seen.add(h.Token, time.Now()) {
 		w.mu.Unlock()
 		return false
 	}
 	if run == nil {
-		w.runs[h.Run] = &runState{user: h.User, epoch: h.Epoch, heard: w.s.now()}
+		w.runs[h.Run] = &runState{epoch: h.Epoch, heard: w.s.now()}
 	}
 	w.held[h.ID] = h
 	back := w.state != ready

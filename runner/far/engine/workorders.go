@@ -22,12 +22,9 @@ const (
 
 // carryOut carries out an order of a submitter.
 func (w *worker) carryOut(l *lease, o *Order, a *Answer) error {
-	if !w.mayOrder(o.Run, o.from) {
-		return errGarbage
-	}
 	switch o.Op {
 	case opLeave:
-		w.endEpochs(l, o.Run, o.from, o.Epoch)
+		w.endEpochs(l, runKey(o.from, o.Run), o.Epoch)
 		if o.Epoch >= maxEpoch {
 			w.hostLock.remove() // a worker of --ssh has one run
 		}
@@ -43,20 +40,12 @@ func (w *worker) carryOut(l *lease, o *Order, a *Answer) error {
 	return nil
 }
 
-// mayOrder reports whether a run belongs to user, or is unknown.
-func (w *worker) mayOrder(run, user string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r := w.runs[run]
-	return r == nil || r.user == user
-}
-
-// obey carries out an order of a user about an attempt. An attempt that has not begun is returned.
-func (w *worker) obey(o *AttemptOrder, user string) {
+// obey carries out an order about an attempt. An attempt that has not begun is returned.
+func (w *worker) obey(o *AttemptOrder) {
 	w.mu.Lock()
 	h, end := w.held[o.ID], false
 	switch {
-	case h == nil || h.User != user:
+	case h == nil:
 	case o.Op == opRecorded:
 		if h.phase >= phaseEnded {
 			w.forgetLocked(h)
@@ -126,8 +115,8 @@ func (w *worker) beforeEpochLocked(run string, epoch uint64) (list []*heldAttemp
 
 // endEpochs ends all attempts of a run's epochs before epoch, resends the results that are kept of
 // them, and returns once the attempts have ended and a submitter has all results.
-func (w *worker) endEpochs(l *lease, run, user string, epoch uint64) {
-	for _, exited := range w.refuseEpochs(run, user, epoch) {
+func (w *worker) endEpochs(l *lease, run string, epoch uint64) {
+	for _, exited := range w.refuseEpochs(run, epoch) {
 		defer func() { <-exited }()
 	}
 	w.mu.Lock()
@@ -140,11 +129,11 @@ func (w *worker) endEpochs(l *lease, run, user string, epoch uint64) {
 
 // refuseEpochs refuses and ends all attempts of a run's epochs before epoch. If epoch is newer than
 // all so far, it also resends the results that are kept of them. For exited see Seats.End.
-func (w *worker) refuseEpochs(run, user string, epoch uint64) (exited []<-chan struct{}) {
+func (w *worker) refuseEpochs(run string, epoch uint64) (exited []<-chan struct{}) {
 	w.mu.Lock()
 	r := w.runs[run]
 	if r == nil {
-		r = &runState{user: user, heard: w.s.now()}
+		r = &runState{heard: w.s.now()}
 		w.runs[run] = r
 	}
 	if epoch > r.epoch {
@@ -209,10 +198,7 @@ func (w *worker) receiveHeartbeat(m *nats.Msg) {
 		})
 		return
 	}
-	user := userIn(m.Subject)
-	if !w.mayOrder(b.Run, user) {
-		return
-	}
+	b.Run = runKey(userIn(m.Subject), b.Run)
 	w.mu.Lock()
 	r := w.runs[b.Run]
 	known, newer := r != nil, r != nil && b.Epoch > r.epoch
@@ -234,7 +220,7 @@ func (w *worker) receiveHeartbeat(m *nats.Msg) {
 		w.files.CleanUp(b.Run)
 		w.forgetRun(b.Run, b.Epoch+1)
 	case newer:
-		w.refuseEpochs(b.Run, user, b.Epoch)
+		w.refuseEpochs(b.Run, b.Epoch)
 	}
 }
 
@@ -268,9 +254,9 @@ func (w *worker) endSilentRuns() {
 			h.stop = stopDiscard
 			h.cancel()
 			if w.forgetLocked(h); h.phase != phaseReported && !again && !h.lease.lost { // sent if the run reappears
-				lost := &Final{ID: h.ID, Token: h.Token, Facts: task.Facts{Outcome: task.Lost}}
-				a := &Attempt{ID: h.ID, Token: h.Token, Trip: travel.Trip{User: h.User}}
-				w.held[h.ID] = &heldAttempt{worker: w, lease: h.lease, Attempt: a, cancel: func() {}, phase: phaseEnded, result: encode(kindFinal, lost)}
+				lost := &Final{ID: h.Attempt.ID, Token: h.Token, Facts: task.Facts{Outcome: task.Lost}}
+				a := &Attempt{ID: h.Attempt.ID, Token: h.Token, Trip: travel.Trip{User: h.User}}
+				w.held[h.ID] = &heldAttempt{worker: w, lease: h.lease, ID: h.ID, Attempt: a, cancel: func() {}, phase: phaseEnded, result: encode(kindFinal, lost)}
 			}
 		}
 		w.dropRunMessages(run)
@@ -278,7 +264,7 @@ func (w *worker) endSilentRuns() {
 	w.mu.Unlock()
 	for _, run := range slices.Sorted(maps.Keys(silent)) {
 		if len(silent[run]) > 0 {
-			w.Notice("the submitter of run " + run + " has sent no heartbeat for " + most.String() + ": its tasks are ended")
+			w.Notice("the submitter of run " + userIn(run) + " has sent no heartbeat for " + most.String() + ": its tasks are ended")
 		}
 		w.stopAttempts(false, silent[run]...)
 		w.seats.End(func(seat *Seat) bool { return seat.Run == run })
@@ -287,5 +273,5 @@ func (w *worker) endSilentRuns() {
 
 // dropRunMessages drops the undelivered messages to a run.
 func (w *worker) dropRunMessages(run string) {
-	w.out.Drop(func(subject string) bool { return strings.Split(subject, ".")[3] == run }) // see resultSubject
+	w.out.Drop(func(subject string) bool { return strings.HasPrefix(subject, "crew.r."+run+".") }) // see resultSubject
 }

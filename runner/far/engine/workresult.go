@@ -177,7 +177,7 @@ func (w *worker) sendResultLocked(h *heldAttempt) {
 }
 
 // resultSubject returns the subject of the attempt's output and result.
-func (h *heldAttempt) resultSubject() string { return resultSubject(h.User, h.Run, h.lease.id) }
+func (h *heldAttempt) resultSubject() string { return resultSubject(h.User, h.Attempt.Run, h.lease.id) }
 
 // forgetLocked removes an attempt from held. The caller must hold mu.
 func (w *worker) forgetLocked(h *heldAttempt) {
@@ -191,7 +191,7 @@ func (w *worker) forgetLocked(h *heldAttempt) {
 // final returns the message about the end of an attempt. It moves the outputs from r to the message.
 func (w *worker) final(h *heldAttempt, r *task.Result) *Final {
 	f := &Final{
-		ID: h.ID, Token: h.Token, Identity: h.Identity, Facts: r.Facts(), BadCommand: r.BadCommand, Returned: h.returned,
+		ID: h.Attempt.ID, Token: h.Token, Identity: h.Identity, Facts: r.Facts(), BadCommand: r.BadCommand, Returned: h.returned,
 	}
 	byName := false
 	if f.Outcome, byName = h.outcome(r); byName {
@@ -252,7 +252,7 @@ func (w *worker) sendLive(h *heldAttempt, id uint64, ended <-chan struct{}) {
 			if n == 0 {
 				continue
 			}
-			c := Chunk{ID: h.ID, Token: h.Token, Stderr: i == 1, Offset: at[i], Data: buf[:n]}
+			c := Chunk{ID: h.Attempt.ID, Token: h.Token, Stderr: i == 1, Offset: at[i], Data: buf[:n]}
 			at[i], sent = at[i]+int64(n), true
 			w.out.Send(h.resultSubject(), encode(kindChunk, c), func() { nudge(taken) })
 			select {
