@@ -147,6 +147,12 @@ func TestRogues(t *testing.T) {
 	m, err := submitter.nc.Request(dispatchSubject("eve"), Order{Op: opNext, Run: left, For: "mail"}.encode(), 2*answerWait)
 	require.NoError(t, err)
 	require.JSONEq(t, "{}", string(m.Data))
+	_, err = thief.nc.Subscribe(askSubject, func(*nats.Msg) {
+		_ = thief.nc.Publish(presenceSubject("default", "mallory.m"), []byte(`{"run": "nightly"}`))
+	})
+	require.NoError(t, err)
+	_, err = s.findRun(t.Context(), "nightly")
+	require.NoError(t, err)
 	p := crew(t, "engine", "status", "--engine", eve)
 	p.Exits(0)
 	require.NotContains(t, p.Stdout(), "nightly")

@@ -127,7 +127,7 @@ func (s *session) queryStatus(ctx context.Context, run string) (*engineStatus, e
 		if is {
 			runs[m.Subject] = r
 		}
-		return r.Run == "" || r.Run != run
+		return !is || r.Run != run
 	}, presenceSubject("*", allWorkers), runInfoSubject(whose, "*"))
 	if err != nil {
 		return nil, err
