@@ -154,6 +154,8 @@ func check(t credentials.Keys, a *Attempt, subject string, msg []byte) error {
 		return errors.New("its signature is wrong: it was changed in transit")
 	case left <= 0:
 		return fmt.Errorf("its signature expired %v ago: compare the clocks of the two machines", -left.Round(time.Second))
+	case left > tokensKept && !a.Lasting: // it could be repeated once the worker has forgotten it
+		return fmt.Errorf("it was signed %v in the future: compare the clocks of the two machines", (left - signedFor).Round(time.Second))
 	}
 	return nil
 }

@@ -58,5 +58,8 @@ func TestSignature(t *testing.T) {
 	a.Expires = time.Now().Add(-3 * time.Second)
 	sign(key, a, subject)
 	require.Regexp(t, `expired [3-9]s ago: compare the clocks`, checks(encode(kindAttempt, a), subject).Error())
+	a.Expires = time.Now().Add(signedFor + tokensKept)
+	sign(key, a, subject)
+	require.ErrorContains(t, checks(encode(kindAttempt, a), subject), "6m0s in the future: compare the clocks")
 	require.ErrorContains(t, check(nil, a, subject, encode(kindAttempt, a)), "not trusted")
 }
