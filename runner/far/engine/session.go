@@ -103,7 +103,7 @@ func (s *session) setUser(user string) {
 func (s *session) configure(o *nats.Options) {
 	o.Name, o.Timeout, o.SkipHostLookup = "crew", dialWait, true // the dialer looks hosts up within the timeout
 	o.MaxReconnect, o.ReconnectWait, o.ReconnectBufSize = -1, reconnectWait, -1
-	o.PingInterval, o.MaxPingsOut = 2*time.Second, 2
+	o.PingInterval, o.MaxPingsOut = time.Second, 3
 	away := &atomic.Bool{}
 	o.DisconnectedErrCB = func(nc *nats.Conn, err error) {
 		time.AfterFunc(awayAfter, func() { // by then the session may have been refused, or be connected again
