@@ -99,8 +99,7 @@ func (c *Core) addTasks(cmd task.Command) (reply task.Reply) {
 		c.queue.succeeded.Add(r[0], r[1])
 	}
 	for _, t := range cmd.Tasks {
-		terms := t.Terms()
-		for _, id := range terms.Awaited() {
+		for _, id := range t.Terms().Awaited() {
 			if id == 0 || id >= t.ID {
 				reply.Err = fmt.Errorf("task %d cannot come after task %d: there is no such earlier task", t.ID, id)
 			}

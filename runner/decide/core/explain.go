@@ -169,6 +169,9 @@ func (c *Core) blockingLimit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 			b.Bound = float64(m.cfg.Memory)
 		}
 	case sched.ForKey:
+		if e.task.Turn != "" {
+			return false
+		}
 		b.By, b.Key, b.Limit = task.ByLimit, task.Bytes(e.task.Key), c.cfg.Queue.PerKey
 	case sched.ForKeyRate:
 		b.By, b.Key = task.ByKeyRate, task.Bytes(e.task.Key)
@@ -333,8 +336,7 @@ func (c *Core) blockingOf(e *entry) task.Blocking {
 	case e.state == delayed:
 		b.By, b.Until = task.ByRetry, c.time.Real(e.due)
 	case e.state == following:
-		terms := e.task.Terms()
-		awaited := terms.Awaited()
+		awaited := e.task.Terms().Awaited()
 		b.By, b.ID = task.ByAfter, awaited[slices.IndexFunc(awaited, func(id uint64) bool { return c.entries[id] != nil })]
 	case e.state == parked:
 		c.blockingLimit(&b, c.queue.ready.Waits(&e.item), e)

@@ -124,8 +124,8 @@ func (c *Core) admit(t *task.Task) {
 	if t.Asked != nil {
 		c.queue.lowestRank, c.queue.highestRank = min(c.queue.lowestRank, t.Asked.Rank), max(c.queue.highestRank, t.Asked.Rank)
 	}
-	if t.Key != "" {
-		e.item.Key, e.item.StableKey = sched.Hash(t.Key), sched.StableHash(t.Key)
+	if key := cmp.Or(t.Turn, t.Key); key != "" {
+		e.item.Key, e.item.StableKey = sched.Hash(key), sched.StableHash(key)
 	}
 	c.entries[t.ID] = e
 	switch {

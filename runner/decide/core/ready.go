@@ -172,9 +172,9 @@ func (c *Core) schedule(e *entry) {
 func (c *Core) lendRank(e *entry) {
 	rank := max(e.item.Rank, -maxTurnRank)
 	for lenders := []*entry{e}; len(lenders) > 0; { // a list instead of recursion, since they may be many
-		terms := lenders[0].task.Terms()
+		awaited := lenders[0].task.Terms().Awaited()
 		lenders = lenders[1:]
-		for _, id := range terms.Awaited() {
+		for _, id := range awaited {
 			before := c.entries[id]
 			if before == nil || before.item.Rank <= rank || before.task.Terms().Rank != 0 {
 				continue

@@ -95,14 +95,13 @@ func (t *tokens) settle(slots int, begun bool) {
 // Answered takes the answer to an Ask.
 func (c *Core) Answered(got bool, err error) {
 	t := &c.pool.tokens
-	t.requested, t.withdrawn = false, false
+	t.requested, t.withdrawn = err != nil, false // after an error it never asks again; held tokens stay until no slot needs them
 	switch {
 	case err != nil:
 		if t.own && t.held > 0 {
 			t.held-- // one attempt needs none from now on
 		}
 		t.own, t.needsRecount = false, false
-		t.requested = true // so it never asks again; held tokens stay until no slot needs them
 		most := "one task"
 		if t.held > 0 {
 			most = fmt.Sprintf("at most %d tasks", 1+t.held)

@@ -58,6 +58,7 @@ type Task struct {
 	KillAfter time.Duration // from asking an attempt to end to killing it; 0 means the run's
 	Asked     *Terms        // nil for the zero Terms
 	Origin    *Origin       // the attempt of another run that the task carries out; nil for none
+	Turn      string        // tasks with the same one run one after another, with Queue.PerKey; "" stands for Key
 
 	// how to show it
 
@@ -94,7 +95,7 @@ func (t *Terms) IsZero() bool {
 }
 
 // Awaited returns the tasks that must have ended first. The caller must not change it.
-func (t *Terms) Awaited() []uint64 {
+func (t Terms) Awaited() []uint64 {
 	if len(t.AfterAny) == 0 {
 		return t.After
 	}

@@ -93,9 +93,8 @@ func (w *worker) reap() {
 			if s := f.output; s != nil && s.err.To == nil && s.err.Kept != nil && read > 0 { // otherwise workerDied has shown it
 				_, _ = s.err.Kept.WriteTo(w.strayWriter())
 			}
-			once := f.Task.Makes != nil || f.Task.Origin != nil && f.Task.Origin.Once
-			fresh := !once || !begun // otherwise it needs new temporary names
-			if fresh && l.expects != task.ExpectNone && (worked || w.dismissed) {
+			once := f.Task.Makes != nil || f.attempt().Origin().Once // another attempt needs new temporary names
+			if !(once && begun) && l.expects != task.ExpectNone && (worked || w.dismissed) {
 				l.unpublish(f.output)
 				f.output.discard()
 				l.addAttempt(f.attempt()) // for the next worker

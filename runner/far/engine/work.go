@@ -69,7 +69,6 @@ type worker struct {
 	held        map[ID]*heldAttempt
 	tasks       map[uint64]*heldAttempt // by number in this worker's run, also under earlier leases
 	runs        map[string]*runState
-	queues      map[RunSlot][]*heldAttempt // unfinished attempts by slot of their run, in order; the first is admitted
 	seen        tokenSet
 }
 
@@ -100,7 +99,7 @@ func newWorker(work *wiring.Call) *worker {
 		Call: work, host: hostName(work.Control.Name), values: len(work.Words()) > 0,
 		done: make(chan struct{}), renewNow: make(chan struct{}, 1), announceSem: make(chan struct{}, 1), bigSem: make(chan struct{}, maxBig),
 		notices: &notifier{notice: work.Notice}, state: ready,
-		held: map[ID]*heldAttempt{}, tasks: map[uint64]*heldAttempt{}, runs: map[string]*runState{}, queues: map[RunSlot][]*heldAttempt{},
+		held: map[ID]*heldAttempt{}, tasks: map[uint64]*heldAttempt{}, runs: map[string]*runState{},
 	}
 	for _, c := range work.Queue.Caps {
 		w.offers += fmt.Sprintf(",%s:%d", c.Name, len(c.Units))

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +28,6 @@ type heldAttempt struct {
 	// under worker.mu
 
 	task   *task.Task // of this worker's run; nil until the whole attempt has arrived
-	queued bool       // it waits for earlier attempts of its slot
 	phase  phase
 	stop   stopReason
 	result []byte        // the encoded Final; nil until it has ended
@@ -106,13 +105,14 @@ func (w *worker) receiveOne(l *lease, subject string, data []byte) (*heldAttempt
 	case !w.accept(h):
 	case big != nil:
 		go w.fetchBig(h, subject, big) // later attempts need not wait
-	case w.enqueue(h, a, subject, data):
+	default:
+		w.setTask(h, a, subject, data)
 		return h, nil
 	}
 	return nil, nil
 }
 
-// fetchBig fetches an attempt that is too long for a message, and enqueues it.
+// fetchBig fetches an attempt that is too long for a message, and admits it.
 func (w *worker) fetchBig(h *heldAttempt, subject string, b *Big) {
 	var msg bytes.Buffer
 	var a *Attempt
@@ -129,17 +129,12 @@ func (w *worker) fetchBig(h *heldAttempt, subject string, b *Big) {
 		w.finish(h, &task.Result{Outcome: task.Lost}) // its submitter has dropped it, or it is garbage
 		return
 	}
-	if w.enqueue(h, a, subject, msg.Bytes()) {
-		w.admit(h)
-	}
+	w.setTask(h, a, subject, msg.Bytes())
+	w.admit(h)
 }
 
-// runSlot returns the slot of the run that has sent the attempt.
-func (h *heldAttempt) runSlot() RunSlot { return RunSlot{Run: h.Run, Epoch: h.Epoch, Slot: h.Slot} }
-
-// enqueue makes the task of an attempt, which was decoded from msg, and reports whether it can be
-// admitted now. Attempts of the same slot of a run wait for one another.
-func (w *worker) enqueue(h *heldAttempt, a *Attempt, subject string, msg []byte) bool {
+// setTask makes the task of an attempt, which was decoded from msg.
+func (w *worker) setTask(h *heldAttempt, a *Attempt, subject string, msg []byte) {
 	t := w.taskOf(a)
 	if t.Err = w.setCommand(a, t, subject, msg); t.Err != nil {
 		t.Argv, t.Exec, t.Shell = nil, nil, false
@@ -147,13 +142,6 @@ func (w *worker) enqueue(h *heldAttempt, a *Attempt, subject string, msg []byte)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h.Attempt, h.task = a, t
-	if h.stoppedLocked() || h.Protocol != task.NoProtocol && w.seats.Window > 1 { // it will wait for its seat
-		return true
-	}
-	line := append(w.queues[h.runSlot()], h)
-	w.queues[h.runSlot()] = line
-	h.queued = len(line) > 1
-	return !h.queued
 }
 
 // stoppedLocked reports whether an attempt must not begin any more. It checks the clock, because a
@@ -163,32 +151,21 @@ func (h *heldAttempt) stoppedLocked() bool {
 	return h.stop >= stopReturn || h.phase >= phaseEnded || !h.worker.leasedLocked(h.lease)
 }
 
-// dequeue removes an attempt that has ended from the queue of its slot, and admits the next one.
-func (w *worker) dequeue(h *heldAttempt) {
-	var turn []*heldAttempt
-	w.mu.Lock()
-	h.queued = false
-	line := slices.DeleteFunc(w.queues[h.runSlot()], func(o *heldAttempt) bool { return o == h })
-	if w.queues[h.runSlot()] = line; len(line) == 0 {
-		delete(w.queues, h.runSlot())
-	} else if line[0].queued {
-		line[0].queued, turn = false, []*heldAttempt{line[0]}
-	}
-	w.mu.Unlock()
-	w.admit(turn...)
-}
-
-// taskOf returns the task of an attempt.
+// taskOf returns the task of an attempt. Attempts of the same slot of a run wait for one another.
 func (w *worker) taskOf(a *Attempt) *task.Task {
 	s := new(struct { // allocate both together
 		task.Task
 		task.Origin
 	})
+	turn := a.Run + " " + strconv.Itoa(a.Slot)
+	if a.Protocol != task.NoProtocol && w.seats.Window > 1 { // it will wait for its seat
+		turn += " " + strconv.FormatUint(a.Task, 10)
+	}
 	s.Origin = task.Origin{Task: a.Task, Number: a.Number, Slot: a.Slot, Host: w.host, Units: a.Units, Once: len(a.Makes) > 0, Bound: a.Bound}
 	s.Task = task.Task{
 		Key: a.Key, Dir: a.Dir, Env: a.Env, Cost: 1, Timeout: a.Timeout, KillAfter: a.KillAfter, Origin: &s.Origin,
 		Records: a.Records, Object: a.Object, Argv: a.Argv, Exec: a.Exec, Shell: a.Shell,
-		Protocol: a.Protocol, Marks: a.Marks,
+		Protocol: a.Protocol, Marks: a.Marks, Turn: turn,
 	}
 	if a.HasStdin {
 		s.Task.Stdin = append([]byte{}, a.Stdin...)

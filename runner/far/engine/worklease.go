@@ -230,7 +230,6 @@ func (w *worker) expire() {
 		w.forgetLocked(h)
 	}
 	clear(w.runs)
-	clear(w.queues)
 	w.heldChanged.Broadcast()
 	w.dropMessages() // with mu held, so no message of the next lease is dropped
 	w.mu.Unlock()

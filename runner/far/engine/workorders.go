@@ -69,23 +69,16 @@ func (w *worker) cancelTasks(tasks []uint64, kill bool) {
 	}
 }
 
-// stopAttempts cancels the tasks of attempts. Attempts that are queued behind others of their slot end
-// at once.
+// stopAttempts cancels the tasks of attempts.
 func (w *worker) stopAttempts(kill bool, attempts ...*heldAttempt) {
 	var tasks []uint64
-	var waiting []*heldAttempt
 	w.mu.Lock()
 	for _, h := range attempts {
-		if h.queued {
-			waiting = append(waiting, h)
-		} else if h.task != nil && w.tasks[h.task.ID] == h {
+		if h.task != nil && w.tasks[h.task.ID] == h {
 			tasks = append(tasks, h.task.ID)
 		}
 	}
 	w.mu.Unlock()
-	for _, h := range waiting {
-		w.finish(h, &task.Result{Outcome: task.Lost})
-	}
 	w.cancelTasks(tasks, kill)
 }
 
@@ -174,7 +167,6 @@ func (w *worker) stopEpochs(run string, epoch uint64) (exited []<-chan struct{})
 
 // forgetRun ends all attempts of a run's epochs before epoch and discards all their results.
 func (w *worker) forgetRun(run string, epoch uint64) {
-	w.dropRunMessages(run) // otherwise queued attempts, which end at once, would wait for room in the outbox
 	w.stopEpochs(run, epoch)
 	w.mu.Lock()
 	for _, h := range w.beforeEpochLocked(run, epoch) {

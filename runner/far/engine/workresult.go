@@ -75,7 +75,7 @@ func (h *heldAttempt) seatHolder() RunSlot {
 	if h.Protocol == task.NoProtocol {
 		return RunSlot{}
 	}
-	return h.runSlot()
+	return RunSlot{Run: h.Run, Epoch: h.Epoch, Slot: h.Slot}
 }
 
 // ownCommand reports whether the attempt is for the worker's own command.
@@ -139,7 +139,6 @@ func (w *worker) taskFinished(e *task.Event) {
 
 // finish publishes the result of an attempt, unless it has published one before.
 func (w *worker) finish(h *heldAttempt, r *task.Result) {
-	w.dequeue(h)
 	h.cancel()
 	w.mu.Lock()
 	again := h.phase >= phaseEnded

@@ -59,15 +59,6 @@ func RunDetached(h *DetachedRun, far *Far) int {
 	return printError(os.Stderr, w.execute().err)
 }
 
-// countDetached takes the number of tasks of a detached run from its record.
-func (w *wiring) countDetached() error {
-	if h := w.detached; h != nil {
-		w.inputTasks = h.Tasks
-		w.total.set(h.Tasks)
-	}
-	return nil
-}
-
 // finishDetached records how a detached run ended. If the process failed, it records nothing, so that a
 // later process can resume the run.
 func (w *wiring) finishDetached(e core.Ending) ending {

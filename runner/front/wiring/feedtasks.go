@@ -38,8 +38,7 @@ func (f *feed) makeTasks(x *addition, number func() uint64) error {
 
 // take completes a task of an addition, and adds it there unless one like it is unfinished.
 func (f *feed) take(x *addition, t *task.Task, here map[uint64]uint64) error {
-	terms := task.Terms{After: x.After, AfterAny: x.AfterAny}
-	for _, id := range terms.Awaited() {
+	for _, id := range (task.Terms{After: x.After, AfterAny: x.AfterAny}).Awaited() {
 		if id == 0 || id >= t.ID {
 			return fmt.Errorf("there is no task %d to come after", id)
 		}

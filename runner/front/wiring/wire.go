@@ -109,7 +109,7 @@ func (w *wiring) execute() (end ending) {
 		return w.detach()
 	}
 	for _, open := range []func() error{
-		w.takeLock, w.openInput, w.countDetached, w.checkResults, w.openWorker, w.openState,
+		w.takeLock, w.openInput, w.checkResults, w.openWorker, w.openState,
 		w.catchSignals, // not earlier: a signal must end a crew that waits for a header, the engine or another crew
 		w.reportResumed, w.openFeed, w.openSinks, w.attach, w.openTokens, w.openExecutor, w.openCurves, w.openControl, w.makeRun, w.announce,
 	} {
@@ -184,6 +184,10 @@ func (w *wiring) openInput() (err error) {
 		n, _ := w.total.get(forever) // if the input breaks, the run will report the error
 		w.inputTasks = uint64(n)
 	}
+	if h := w.detached; h != nil {
+		w.inputTasks = h.Tasks
+		w.total.set(h.Tasks)
+	}
 	return nil
 }
 
@@ -218,7 +222,7 @@ func (w *wiring) makeRun() error {
 	case w.feed != nil:
 		in = w.feed
 	case w.worker != nil:
-		in = w.worker
+		in, cfg.Queue.PerKey = w.worker, 1
 	case w.attached != nil:
 		in = completingSource{w.attached, w.source.tasks.Tag}
 	}

@@ -158,8 +158,7 @@ func (d *Digest) finished(e *task.Event) {
 // addToRerun adds t to the tasks to run again.
 func (d *Digest) addToRerun(t *task.Task) {
 	d.rerun.add(t)
-	terms := t.Terms()
-	d.hasDeps = d.hasDeps || len(terms.Awaited()) > 0
+	d.hasDeps = d.hasDeps || len(t.Terms().Awaited()) > 0
 }
 
 // noteFailure notes a failure, if it is one of the first or similar to one of these.
