@@ -70,6 +70,9 @@ func (c *claims) usesHostUnits(of *Claim) bool {
 	return slices.ContainsFunc(of.Units, func(u Units) bool { return c.caps[u.Name] == nil })
 }
 
+// stranded reports whether a claim includes units that no host has.
+func (d *Dispatcher) stranded(c *Claim) bool { return d.usesHostUnits(c) && d.Width(c) == 0 }
+
 // needsHost reports whether an item with this claim must find everything on one host.
 func (c *claims) needsHost(of *Claim) bool { return of.wide() || c.usesHostUnits(of) }
 
@@ -212,22 +215,21 @@ func (d *Dispatcher) Width(c *Claim) (n int) {
 	return n
 }
 
-// reserve sorts the lines by their first items, and finds the overdue ones whose claim some host has.
-// It chooses the host where the claim of each is reserved: the first one that is big enough, and has
-// neither places nor units of the claim reserved for a line before. No places are reserved while a
-// granted item holds units that the line claims, too, since that item might then find no slot.
+// reserve sorts the lines by their first items, and finds the overdue ones. It chooses the host where
+// the claim of each is reserved: the first one that is big enough, and has neither places nor units of
+// the claim reserved for a line before. No places are reserved while a granted item holds units that
+// the line claims, too, since that item might then find no slot.
 func (d *Dispatcher) reserve() {
 	d.overdue = d.overdue[:0]
 	slices.SortFunc(d.lines, func(a, b *line) int { return a.queue.first().compare(b.queue.first()) })
 	for _, l := range d.lines {
-		width := d.Width(l.claim)
-		if l.reservedOn = nil; l.overtaken < patience*d.slots.capacity || width == 0 {
+		if l.reservedOn = nil; l.overtaken < patience*d.slots.capacity {
 			continue
 		}
 		news := slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.caps[u.Name] != nil && !d.reserved(u.Name, nil, nil) })
 		holds := l.claim.wide() && slices.ContainsFunc(d.granted.items[d.granted.head:], func(it *Item) bool { return l.claim.shares(it.Claim) })
 		for _, h := range d.slots.hosts {
-			if !holds && h.all >= width && d.hostHas(l.claim, h) && !d.reserved(places, h, l) &&
+			if !holds && h.all >= d.Width(l.claim) && d.hostHas(l.claim, h) && !d.reserved(places, h, l) &&
 				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.reserved(u.Name, h, l) }) {
 				l.reservedOn = h
 				break

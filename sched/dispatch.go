@@ -100,8 +100,6 @@ func (d *Dispatcher) Waits(it *Item) Wait {
 	switch _, ok := d.findHost(l); {
 	case ok:
 		return ForSlot
-	case d.usesHostUnits(l.claim) && d.Width(l.claim) == 0:
-		return ForStock
 	case l.claim.wide() && slices.ContainsFunc(d.slots.hosts, func(h *host) bool { return d.enough(l.claim, l, h) }):
 		return ForPlaces
 	}
@@ -113,6 +111,13 @@ func (d *Dispatcher) settle() {
 	if d.slots.changed {
 		d.slots.changed = false
 		d.Policy.settle()
+		for _, l := range slices.Clone(d.lines) {
+			for d.stranded(l.claim) && l.queue.len() > 0 {
+				it := d.unpark(&l.queue)
+				d.leaveGate(it.Key, false)
+				d.pass(it)
+			}
+		}
 		for _, it := range slices.Clone(d.early.items[d.early.head:]) {
 			d.limits.Parked(it, false)
 			it.leave()
@@ -223,7 +228,7 @@ func (d *Dispatcher) tryStart(it *Item) bool {
 // tryPass takes an item through its gate, takes its claim, and reports whether it could. If not, it parks the
 // item. An item whose claim no host has holds up no others of its key.
 func (d *Dispatcher) tryPass(it *Item) bool {
-	if it.Claim != nil && d.usesHostUnits(it.Claim) && d.Width(it.Claim) == 0 {
+	if it.Claim != nil && d.stranded(it.Claim) {
 		d.park(&d.early, it)
 		return false
 	}
