@@ -62,22 +62,20 @@ func (e *entry) knownState() task.Known {
 func (e *entry) reusable() bool { return e.has(done) && (e.has(shown) || !e.has(streamed)) }
 
 const (
-	pageLen   = 256 // entries per page
-	maxPages  = 32  // pages in memory
-	minIndex  = 1024
-	nearRange = 4 // see table.near
+	pageLen  = 256 // entries per page
+	maxPages = 32  // pages in memory
+	minIndex = 1024
 )
 
 // table finds entries by identity. Entries are stored in pages. A few pages are in memory and the
 // others in an unnamed file, so only the index grows with the number of tasks: it takes 8 bytes per
 // slot, at a load factor between 7/16 and 7/8.
 type table struct {
-	index     []uint64         // hash in the upper half, entry number in the lower; 0 is free
-	free      func()           // frees the index
-	n         int              // number of entries; they are numbered from 1
-	pages     map[uint32]*page // by number
-	lastPage  *page            // the page used last
-	lastIndex int              // index in lastPage of the entry used last
+	index    []uint64         // hash in the upper half, entry number in the lower; 0 is free
+	free     func()           // frees the index
+	n        int              // number of entries; they are numbered from 1
+	pages    map[uint32]*page // by number
+	lastPage *page            // the page used last
 
 	dir      string
 	file     *os.File
@@ -127,9 +125,6 @@ func hashOf(id *identity) uint32 { return binary.LittleEndian.Uint32(id[:]) }
 // search returns the entry of id. If there is none, e is nil and i is the index slot for id. The
 // index uses linear probing.
 func (t *table) search(id *identity) (i int, e *entry) {
-	if e := t.near(id); e != nil {
-		return 0, e
-	}
 	mask := len(t.index) - 1
 	hash := hashOf(id)
 	for i := int(hash) & mask; ; i = (i + 1) & mask {
@@ -145,28 +140,10 @@ func (t *table) search(id *identity) (i int, e *entry) {
 	}
 }
 
-// near returns the entry of id if it is close to the one used last. It usually is when a run is
-// resumed, because tasks come in nearly the same order again. A random access to the index takes
-// much longer.
-func (t *table) near(id *identity) *entry {
-	if t.lastPage == nil {
-		return nil
-	}
-	some := t.lastPage.entries[max(0, t.lastIndex-nearRange):min(t.lastIndex+nearRange+1, pageLen, t.n-int(t.lastPage.number)*pageLen)]
-	for i := range some {
-		if some[i].id == *id {
-			t.lastIndex += i - min(t.lastIndex, nearRange)
-			return &some[i]
-		}
-	}
-	return nil
-}
-
 // entry returns the entry with the given number. It is valid until the next call.
 func (t *table) entry(number uint32) *entry {
 	number--
-	t.lastIndex = int(number % pageLen)
-	return &t.page(number / pageLen).entries[t.lastIndex]
+	return &t.page(number / pageLen).entries[number%pageLen]
 }
 
 // find returns the entry of id, or nil. The caller may change it, until the next use of the table.
