@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// bufferSize is the size of buffers for reading and writing outputs.
+	// bufferSize is the size of buffers for writing outputs.
 	bufferSize = 64 << 10
 	// smallOutput is the maximum size of outputs that are collected and written together.
 	smallOutput = 4 << 10
@@ -151,7 +151,7 @@ func (s savedOutput) Len() int64 { return s.Size() }
 
 // WriteTo writes the whole output to w.
 func (s savedOutput) WriteTo(w io.Writer) (int64, error) {
-	return io.CopyBuffer(w, io.NewSectionReader(s, 0, s.Size()), make([]byte, min(s.Size(), bufferSize)))
+	return io.Copy(w, io.LimitReader(io.NewSectionReader(s, 0, s.Size()), s.Size())) // needs no buffer larger than s
 }
 
 // Close does nothing, because the file is shared.

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -81,34 +82,25 @@ func (o *outputs) sync() error {
 	return o.file.Sync()
 }
 
-// Saved reads saved outputs without locking the directory, so a run may be writing there.
-type Saved struct{ out outputs }
-
-// OpenSaved opens the file of outputs with the given number, which is in the first line of the
-// journal. A compaction may have removed the file.
-func OpenSaved(dir string, number int64) (*Saved, error) {
-	f, err := os.Open(filepath.Join(dir, outputName(number)))
-	return &Saved{outputs{file: f}}, err
+// OpenOutputs opens the file of outputs with the given number, which is in the first line of the
+// journal. A run may be writing it, and a compaction may have removed it.
+func OpenOutputs(dir string, number int64) (*os.File, error) {
+	return os.Open(filepath.Join(dir, outputName(number)))
 }
-
-// Close closes the file.
-func (s *Saved) Close() { _ = s.out.file.Close() }
 
 // Extent is the position of an output, as recorded in a line of a journal. The zero Extent is an
 // empty output.
 type Extent = extent
 
-// Tail returns the last n bytes of an output, or all if there are fewer. It returns nil if the
-// output is empty or cannot be read. It verifies the checksum only if it returns the whole output.
-func (s *Saved) Tail(p Extent, n int) []byte {
-	if p.n == 0 {
-		return nil
-	}
-	end, err := task.Tail(p.In(s.out.file), n)
+// Tail returns the last n bytes of the output at p of a file of outputs, or all if there are fewer. It
+// returns nil if the output is empty or cannot be read. It verifies the checksum only if it returns the
+// whole output.
+func (p extent) Tail(file io.ReaderAt, n int) []byte {
+	end, err := task.Tail(p.In(file), n)
 	if err == nil && p.n <= int64(n) {
-		_, err = s.out.verified(p)
+		err = p.Copy(io.Discard, file)
 	}
-	if err != nil {
+	if err != nil || p.n == 0 {
 		return nil
 	}
 	return end

@@ -13,9 +13,9 @@ func (r *reader) journalLine(rec *record) {
 	r.setForm(journalForm)
 	switch rec.Name {
 	case "journal":
-		if r.command, r.began = string(rec.Command), false; r.saved != nil {
-			r.saved.Close()
-			r.saved, _ = journal.OpenSaved(r.name, rec.Outputs)
+		if r.command, r.began = string(rec.Command), false; r.isDir {
+			r.outputs.Close() // may be nil
+			r.outputs, _ = journal.OpenOutputs(r.name, rec.Outputs)
 		}
 	case "run":
 		r.begin(rec.At, r.command)
@@ -56,8 +56,8 @@ func (r *reader) journalTask(rec *record) {
 		}
 		delete(r.retried, rec.ID)
 		l.Name = "finished"
-		if r.saved != nil && rec.Outcome.Failed() {
-			l.Output = shownOutput(r.saved.Tail(rec.Stdout.at, tailBytes), r.saved.Tail(rec.Stderr.at, tailBytes))
+		if r.isDir && rec.Outcome.Failed() {
+			l.Output = shownOutput(rec.Stdout.at.Tail(r.outputs, tailBytes), rec.Stderr.at.Tail(r.outputs, tailBytes))
 			unkept := rec.Streamed || rec.Dropped || rec.Made != ""
 			if none := (journal.Extent{}); rec.Stdout.at == none && rec.Stderr.at == none && !unkept && rec.Outcome != task.Lost {
 				l.Output = []byte{}

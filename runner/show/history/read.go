@@ -71,8 +71,8 @@ func State(dir string) (*journal.Summary, *Report, error) {
 
 // readDir reads a --state directory.
 func (r *reader) readDir() (s *journal.Summary, err error) {
-	r.saved = &journal.Saved{} // until the first line names the file of outputs
-	defer func() { r.saved.Close() }()
+	r.isDir = true
+	defer func() { r.outputs.Close() }() // may be nil
 	s, damage := journal.Dump(r.name, r)
 	err = r.close()
 	switch {
@@ -121,7 +121,8 @@ type reader struct {
 
 	command string
 	retried map[string]int // by task ID: the last attempt of a task that has not ended
-	saved   *journal.Saved // the file of outputs; nil if the source is no --state directory
+	isDir   bool           // the source is a --state directory
+	outputs *os.File       // its file of outputs; nil if that cannot be read
 }
 
 func newReader(name string, each func(*Line)) *reader {
