@@ -51,9 +51,7 @@ type Builder struct {
 
 	points      map[int64]*Point // sums, by the start of the period in widths since 1970
 	first, last int64            // keys in points
-	recent      *Point           // the latest one used, or nil
-	recentKey   int64
-	saved       int64 // the last key that is in a file
+	saved       int64            // the last key that is in a file
 
 	levels [Figures]level
 }
@@ -75,9 +73,6 @@ func (b *Builder) at(t int64) *Point {
 		b.width = int64(leastWidth)
 	}
 	i := t / b.width
-	if b.recent != nil && i == b.recentKey {
-		return b.recent
-	}
 	if b.points == nil {
 		b.points, b.first, b.last = map[int64]*Point{}, i, i
 	}
@@ -99,14 +94,13 @@ func (b *Builder) at(t int64) *Point {
 		p = &Point{}
 		b.points[i] = p
 	}
-	b.recent, b.recentKey = p, i
 	return p
 }
 
 // widen merges pairs of periods.
 func (b *Builder) widen() {
 	old := b.points
-	b.width, b.first, b.last, b.points, b.recent = 2*b.width, b.first/2, b.last/2, make(map[int64]*Point, len(old)), nil
+	b.width, b.first, b.last, b.points = 2*b.width, b.first/2, b.last/2, make(map[int64]*Point, len(old))
 	for i, p := range old {
 		if sum := b.points[i/2]; sum != nil {
 			for f := range sum {
@@ -181,7 +175,7 @@ func (b *Builder) advance(t int64) {
 // Clone returns a copy.
 func (b *Builder) Clone() *Builder {
 	c := *b
-	c.points, c.recent = make(map[int64]*Point, len(b.points)), nil
+	c.points = make(map[int64]*Point, len(b.points))
 	for i, p := range b.points {
 		one := *p
 		c.points[i] = &one
