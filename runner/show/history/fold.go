@@ -35,8 +35,7 @@ type Fold struct {
 
 	groups [3]*groups // keys, commands and hosts
 
-	failed, flaky listed
-	slowest       []Ended
+	failed, flaky, slowest listed
 
 	timeline *timeline
 	curves   series.Builder
@@ -81,11 +80,13 @@ type openTask struct {
 func NewFold() *Fold { return newFold(MostAttempts, mostNames) }
 
 func newFold(attempts, names int) *Fold {
-	f := &Fold{timeline: newTimeline(attempts)}
+	f := &Fold{
+		timeline: newTimeline(attempts), slowest: listed{most: MostListed, order: longest},
+		failed: listed{most: MostFailed, order: latestRun}, flaky: listed{most: MostListed, order: latestRun},
+	}
 	for i := range f.groups {
 		f.groups[i] = &groups{most: names, list: map[string]*group{}}
 	}
-	f.failed.most, f.flaky.most = MostFailed, MostListed
 	f.Source("")
 	return f
 }
@@ -379,9 +380,7 @@ func (f *Fold) Report() *Report {
 	out.Title, out.Total = title(out.Runs), f.total.figures()
 	out.Bins = histogram(f.total.took, f.failing)
 	out.Keys, out.Commands, out.Hosts = f.groups[0].report(place), f.groups[1].report(place), f.groups[2].report(place)
-	out.Failed, out.Flaky = f.failed.report(place), f.flaky.report(place)
-	out.Slowest = List{List: slices.Clone(f.slowest), More: f.total.ran - int64(len(f.slowest))}
-	moveToRuns(out.Slowest.List, place)
+	out.Failed, out.Flaky, out.Slowest = f.failed.report(place, firstRun), f.flaky.report(place, firstRun), f.slowest.report(place, longest)
 	out.Blocked, out.Curves = f.stalls(place), f.Curves()
 	f.addAttempts(out, place)
 	return out

@@ -18,27 +18,31 @@ const (
 	mostLong = 128
 )
 
-// listed is a bounded list of tasks that ended. When it is full, tasks of a later run push out the
-// oldest tasks of earlier runs, and further tasks of the same run are only counted.
+// listed is a sorted list of at most so many of the tasks that ended, and the number of all of them.
 type listed struct {
-	most int
-	list []Ended
-	all  int64
+	most  int
+	order func(a, b Ended) int
+	list  []Ended
+	all   int64
 }
 
-// report returns the list in the order of the runs. place maps an index in Fold.runs to one in
-// Report.Runs.
-func (e *listed) report(place []int) List {
+// latestRun puts the tasks of later runs first, so they push out those of earlier runs.
+func latestRun(a, b Ended) int { return cmp.Compare(b.Run, a.Run) }
+
+// firstRun puts the tasks of earlier runs first.
+func firstRun(a, b Ended) int { return latestRun(b, a) }
+
+// longest puts the tasks that took longest first.
+func longest(a, b Ended) int { return cmp.Compare(b.Duration, a.Duration) }
+
+// report returns the list in an order. place maps an index in Fold.runs to one in Report.Runs.
+func (e *listed) report(place []int, order func(a, b Ended) int) List {
 	out := List{List: slices.Clone(e.list), More: e.all - int64(len(e.list))}
-	moveToRuns(out.List, place)
-	slices.SortStableFunc(out.List, func(a, b Ended) int { return cmp.Compare(a.Run, b.Run) })
-	return out
-}
-
-func moveToRuns(list []Ended, place []int) {
-	for i := range list {
-		list[i].Run = place[list[i].Run]
+	for i := range out.List {
+		out.List[i].Run = place[out.List[i].Run]
 	}
+	slices.SortStableFunc(out.List, order)
+	return out
 }
 
 // addFailure keeps the facts of a failed attempt until its task ends.
@@ -53,27 +57,26 @@ func (o *openTask) addFailure(l *Line) {
 
 // addToLists adds a task that ended to the lists of failed, flaky and slowest tasks.
 func (f *Fold) addToLists(o *openTask, l *Line, flaky bool) {
+	x := Ended{Facts: l.Facts, Run: f.run, Earlier: o.earlier}
+	if hasRun(&l.Facts) {
+		f.slowest.add(x)
+	}
+	x.Output = l.Output
 	switch {
 	case l.Outcome.Failed():
-		f.failed.add(f.run, o, l)
+		f.failed.add(x)
 	case flaky:
-		f.flaky.add(f.run, o, l)
-	}
-	if d := l.Duration; hasRun(&l.Facts) && (len(f.slowest) < MostListed || d > f.slowest[MostListed-1].Duration) {
-		f.slowest = insert(f.slowest, newEnded(f.run, o, l), MostListed, func(a, b Ended) int { return cmp.Compare(b.Duration, a.Duration) })
+		f.flaky.add(x)
 	}
 }
 
-// add adds a task, or only counts it if the list is full of tasks of the same or a later run.
-func (e *listed) add(run int, o *openTask, l *Line) {
+// add adds a copy of x, or only counts it if the list is full of tasks that come first.
+func (e *listed) add(x Ended) {
 	e.all++
-	if len(e.list) == e.most {
-		if e.list[0].Run >= run {
-			return
-		}
-		e.list[0], e.list = Ended{}, e.list[1:]
+	if len(e.list) == e.most && e.order(x, e.list[e.most-1]) >= 0 {
+		return
 	}
-	x, size, long := newEnded(run, o, l), tailSize, 0
+	size, long := tailSize, 0
 	for i := range e.list {
 		if len(e.list[i].Output) > partSize {
 			long++
@@ -82,13 +85,9 @@ func (e *listed) add(run int, o *openTask, l *Line) {
 	if long >= mostLong {
 		size = partSize
 	}
-	x.Output = bytes.Clone(l.Output[max(0, len(l.Output)-size):])
-	e.list = append(e.list, x)
-}
-
-// newEnded returns a copy of a task that ended, without its output.
-func newEnded(run int, o *openTask, l *Line) Ended {
-	return Ended{Facts: cloneFacts(&l.Facts), Run: run, Earlier: slices.Clone(o.earlier)}
+	x.Facts, x.Earlier = cloneFacts(&x.Facts), slices.Clone(x.Earlier)
+	x.Output = bytes.Clone(x.Output[max(0, len(x.Output)-size):])
+	e.list = insert(e.list, x, e.most, e.order)
 }
 
 // cloneFacts returns a copy of f that shares no memory with it and has its texts cut to factSize.
