@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"crew/runner/decide/core"
 	"crew/runner/decide/task"
 	"crew/runner/exec/coproc"
 	"crew/runner/show/sink"
@@ -34,7 +33,7 @@ func (w *wiring) openControl() error {
 	if o.Control.Off {
 		return nil
 	}
-	cfg := control.Config{About: w.about(), Do: w.do, Details: control.Details{Total: w.taskCount, Curves: w.curves.Curves}, Delay: controlAfter}
+	cfg := control.Config{About: w.about(), Do: w.do, Details: control.Details{Total: w.taskCount, Curves: w.curves.Curves}, Delay: w.plan.socketAfter}
 	if x, ok := w.exec.(interface {
 		Live(uint64) (stdout, stderr task.Live, attempt int)
 	}); ok && w.plan.Keeps() {
@@ -58,14 +57,8 @@ func (w *wiring) openControl() error {
 		cfg.Ended, cfg.Latest = w.state.EndedTasks, w.state.LatestEnded
 	}
 	if w.feed != nil {
-		cfg.Do, cfg.Feed, cfg.Delay = w.feed.Do, w.feed.Add, 0
+		cfg.Do, cfg.Feed = w.feed.Do, w.feed.Add
 		cfg.About.Values, cfg.About.MaxQueued = o.TakesValues(), o.Serve.Feed.MaxQueued
-	}
-	if w.worker != nil || o.Failure.Halt.When == core.Pause {
-		cfg.Delay = 0
-	}
-	if w.detached != nil { // it belongs to the submitter, not to this user
-		cfg.Delay = control.NoSocket
 	}
 	w.control = control.Serve(cfg)
 	w.onClose(w.control.Close)
@@ -75,11 +68,7 @@ func (w *wiring) openControl() error {
 // about describes the run to clients.
 func (w *wiring) about() control.Hello {
 	dir, _ := os.Getwd() // optional for crew ctl ls
-	h := control.Hello{PID: os.Getpid(), Name: w.opts.Control.Name, Command: task.Bytes(commandLine(w.args)), Dir: task.Bytes(dir)}
-	if w.detached != nil {
-		h.Command = task.Bytes(w.detached.Command)
-	}
-	return h
+	return control.Hello{PID: os.Getpid(), Name: w.opts.Control.Name, Command: task.Bytes(w.command), Dir: task.Bytes(dir)}
 }
 
 // do carries out a command once the run is made.

@@ -151,7 +151,7 @@ func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *c
 	}
 	_, err := control.Ask(ctx, h, req, take)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &statusError{"not all tasks ended within " + c.Timeout.String(), statusTimeout}
+		return failure(statusTimeout, "not all tasks ended within "+c.Timeout.String())
 	}
 	refused, ok := errors.AsType[*control.Refused](err)
 	if !ok {

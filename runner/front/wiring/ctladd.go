@@ -215,7 +215,7 @@ func (a *adder) deliver(req control.Request, take func([]byte, *control.Reply) e
 		case taken || !gone && !(ok && (refused.Status == statusBusy || refused.Over)):
 			return err
 		case last:
-			return &statusError{err.Error(), statusBusy}
+			return failure(statusBusy, err.Error())
 		}
 		time.Sleep(wait)
 		if h, err := control.FindFeed(a.Run); err == nil && h.Values == run.Values && h.Name == run.Name {
@@ -321,7 +321,7 @@ func (c *ctl) statusOf(ended []task.Facts) error {
 	case len(ended) > 1:
 		status = statusFailed
 	}
-	return &statusError{status: status}
+	return failure(status, "")
 }
 
 // leaveAtHub leaves the tasks at a hub, for a crew serve that may not run yet.
@@ -334,7 +334,7 @@ func (c *ctl) leaveAtHub() error {
 			err = leave(line)
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			return &statusError{"the hub did not accept the tasks in time: --block DUR waits longer", statusBusy}
+			return failure(statusBusy, "the hub did not accept the tasks in time: --block DUR waits longer")
 		}
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"crew/runner/decide/core"
 	"crew/runner/decide/task"
 	"crew/runner/front/cli"
+	"crew/runner/steer/control"
 )
 
 // Orders say how the hub runs the tasks of a detached run. They are stored as JSON.
@@ -55,7 +56,8 @@ func RunDetached(h *DetachedRun, far *Far) int {
 	}
 	defer null.Close()
 	w := newWiring([]string{"crew"}, o, p, far, null, null, os.Stderr)
-	w.detached, w.plan.Show, w.plan.Copy = h, task.ShowNothing, true
+	w.detached, w.command, w.plan.Show, w.plan.Copy = h, h.Command, task.ShowNothing, true
+	w.plan.limits.Feed.Remember, w.plan.socketAfter = false, control.NoSocket // clients come through the hub
 	return printError(os.Stderr, w.execute().err)
 }
 
@@ -107,7 +109,7 @@ func (w *wiring) detach() (end ending) {
 			stored.Store(t.ID)
 		}
 	}
-	orders := Orders{w.opts.DetachWords(time.Now()), w.sameCommand()}
+	orders := Orders{w.opts.DetachWords(time.Now()), w.plan.limits.Halt.SameCommand}
 	run, handed := "", make(chan error, 1)
 	go func() {
 		var err error
@@ -137,6 +139,7 @@ func (w *wiring) attach() (err error) {
 	w.attached, err = w.far.Attach(w.call())
 	if err == nil {
 		w.onEnd(w.attached.Close)
+		w.tasks = completingSource{w.attached, w.source.tasks.Tag}
 		w.total.set(w.attached.Tasks())
 	}
 	return err

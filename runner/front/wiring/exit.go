@@ -29,14 +29,9 @@ const (
 // misuse returns a usage error with a message and a hint.
 func misuse(msg, hint string) error { return &cli.UsageError{Msg: msg, Hint: hint} }
 
-// statusError is an error with its own exit status. The text is "" if the error was already
-// reported, or needs no report.
-type statusError struct {
-	text   string
-	status int
-}
-
-func (f *statusError) Error() string { return f.text }
+// failure returns an error with its own exit status. The text is "" if the error was already reported, or needs
+// no report. Clients of a feed get both.
+func failure(status int, text string) error { return &control.Refused{Text: text, Status: status} }
 
 // printError prints err on w as one line, unless its text is empty, and returns its exit status:
 // statusOK if err is nil.
@@ -49,9 +44,6 @@ func printError(w io.Writer, err error) int {
 	}
 	if _, usage := errors.AsType[*cli.UsageError](err); usage {
 		return statusUsage
-	}
-	if own, ok := errors.AsType[*statusError](err); ok {
-		return own.status
 	}
 	if refused, ok := errors.AsType[*control.Refused](err); ok {
 		return refused.Status

@@ -100,7 +100,7 @@ func (f *feed) room() task.Reply {
 func (f *feed) doAdd(cmd task.Command) task.Reply {
 	reply := f.do(cmd)
 	if reply.Err != nil {
-		reply.Err = &control.Refused{Text: reply.Err.Error(), Status: statusBusy}
+		reply.Err = failure(statusBusy, reply.Err.Error())
 	}
 	return reply
 }
@@ -213,13 +213,13 @@ func (f *feed) check(a *control.Addition) error {
 	o := f.opts
 	switch {
 	case o.TakesValues() && (a.Lines || len(a.Command) > 0):
-		return refuse("this run takes values, not commands")
+		return failure(statusTrouble, "this run takes values, not commands")
 	case !o.TakesValues() && !a.Lines && len(a.Values) > 0:
-		return refuse("this run takes commands, not values")
+		return failure(statusTrouble, "this run takes commands, not values")
 	case a.Unique != nil && *a.Unique != "" && len(a.Values) > 1:
-		return refuse("--unique=KEY is for one task: add each by itself, or drop =KEY")
+		return failure(statusTrouble, "--unique=KEY is for one task: add each by itself, or drop =KEY")
 	case len(a.Values) == 0 && len(a.Command) == 0:
-		return refuse("there is nothing to add")
+		return failure(statusTrouble, "there is nothing to add")
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func (f *feed) admit(list []*addition) {
 		}
 		if x.done, x.err = true, now.Err; x.err == nil {
 			if err := f.makeTasks(x, number); err != nil {
-				x.err = refuse(err.Error())
+				x.err = failure(statusTrouble, err.Error())
 			} else if n := len(x.tasks); n > room && (x.arrivalID == "" || room < f.opts.Serve.Feed.MaxQueued) {
 				x.err = f.noRoom(x)
 			}
@@ -269,18 +269,15 @@ func (f *feed) admit(list []*addition) {
 	f.commit(ready)
 }
 
-// refuse returns the error for an addition that this run will never take.
-func refuse(text string) error { return &control.Refused{Text: text, Status: statusTrouble} }
-
 // noRoom returns the error for an addition that does not fit. A request from the hub is not
 // refused for its size: the submitter was told that it was accepted, so it is taken as a whole once the
 // queue is empty.
 func (f *feed) noRoom(x *addition) error {
 	n, most := len(x.tasks), f.opts.Serve.Feed.MaxQueued
 	if n > most && x.arrivalID == "" { // waiting would not help
-		return refuse(fmt.Sprintf("%d tasks at once are more than --max-queued %d: add fewer", n, most))
+		return failure(statusTrouble, fmt.Sprintf("%d tasks at once are more than --max-queued %d: add fewer", n, most))
 	}
-	return &control.Refused{Text: task.ErrFull.Error(), Status: statusBusy}
+	return failure(statusBusy, task.ErrFull.Error())
 }
 
 // commit records the tasks of all additions and gives them to the run. The caller must hold turn.

@@ -123,7 +123,7 @@ func findCommand(o *cli.Options) error {
 		return nil
 	}
 	if status, err := proc.Find(name, o.Pool.Workdir); err != nil {
-		return &statusError{o.CannotRun(err, status), status}
+		return failure(status, o.CannotRun(err, status))
 	}
 	return nil
 }

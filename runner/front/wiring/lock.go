@@ -53,7 +53,7 @@ func (w *wiring) takeLock() error {
 }
 
 func errLocked(fd int, path, hint string) error {
-	return &statusError{path + " is locked by " + lockHolder(fd) + hint, statusBusy}
+	return failure(statusBusy, path+" is locked by "+lockHolder(fd)+hint)
 }
 
 // openLock opens a file to lock it, and creates it if it is missing. It opens the file for writing if

@@ -44,7 +44,7 @@ func (w *wiring) notifyEnv(end ending, text string) (env []string) {
 	subject, _, _ := strings.Cut(text, "\n")
 	dir, _ := os.Getwd()
 	for name, value := range map[string]any{
-		"SUBJECT": subject, "NAME": w.opts.Control.Name, "COMMAND": strings.ReplaceAll(commandLine(w.args), "\x00", ""), "DIR": dir,
+		"SUBJECT": subject, "NAME": w.opts.Control.Name, "COMMAND": strings.ReplaceAll(w.command, "\x00", ""), "DIR": dir,
 		"STATUS": end.exitStatus(), "TASKS": s.Admitted, "SUCCEEDED": s.ByOutcome[task.OK], "FAILED": s.Failed(), "SKIPPED": s.ByOutcome[task.Skipped],
 		"CANCELLED": s.ByOutcome[task.Cancelled], "NOT_RUN": s.ByOutcome[task.NotRun], "RETRIED": s.Retried, "FLAKY": s.Flaky,
 		"SECONDS": fmt.Sprintf("%.3f", s.Elapsed(s.Last).Seconds()), "REPORT": w.opts.After.Report,

@@ -32,8 +32,9 @@ type plan struct {
 
 	ci           string // the CI server to report to: github, gitlab or none
 	progress     sink.Progress
-	tellFailures bool // report each failed task at once: to a person, or in the log of a CI server
-	announces    bool // print each command before its task starts, because tasks write to stdout themselves
+	tellFailures bool          // report each failed task at once: to a person, or in the log of a CI server
+	announces    bool          // print each command before its task starts, because tasks write to stdout themselves
+	socketAfter  time.Duration // see control.Config.Delay
 }
 
 // Sizes of the read-ahead.
@@ -157,6 +158,9 @@ func (p *plan) planLimits(o *cli.Options) {
 		Pool:  core.Pool{Window: o.Coproc.Window, Remote: o.Far(), Delay: o.Pool.Delay},
 		Queue: o.Queue, Order: core.Order{Keep: o.Output.KeepOrder, Window: window},
 		Limit: f.Limit, Retry: f.Retry, Halt: f.Halt, Feed: o.Serve.Feed, Tick: tick,
+	}
+	if p.socketAfter = controlAfter; o.Do == cli.DoServe || o.Do == cli.DoWork || f.Halt.When == core.Pause {
+		p.socketAfter = 0 // clients must reach it
 	}
 	p.planReadAhead(o)
 	cfg, q := &p.limits, &p.limits.Queue

@@ -11,24 +11,19 @@ import (
 const notifySocket = "NOTIFY_SOCKET"
 
 // tellReady tells systemd that a service is ready, if systemd asks for that. The notice of an error names the service
-// as what.
+// as what. There is no STOPPING=1 when a drain starts: TimeoutStopSec= would count from then, even if crew ctl
+// drain asked for it.
 func tellReady(what string, notice func(string)) {
-	if err := notifyReady(os.Getenv(notifySocket)); err != nil {
-		notice("cannot tell systemd that " + what + " is ready: " + err.Error())
-	}
-}
-
-// notifyReady tells systemd at a socket that crew is ready. If the name of the socket is "", it does
-// nothing. There is no STOPPING=1 when a drain starts: TimeoutStopSec= would count from then, even if
-// crew ctl drain asked for it.
-func notifyReady(socket string) error {
+	socket := os.Getenv(notifySocket)
 	if socket == "" {
-		return nil
+		return
 	}
 	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket})
 	if err == nil {
 		defer c.Close()
 		_, err = c.Write([]byte("READY=1"))
 	}
-	return kernel.Errno(err)
+	if err != nil {
+		notice("cannot tell systemd that " + what + " is ready: " + kernel.Errno(err).Error())
+	}
 }

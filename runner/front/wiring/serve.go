@@ -19,17 +19,28 @@ func (w *wiring) openFeed() error {
 	if w.opts.Do == cli.DoServe {
 		w.feed = newFeed(w.source, w.state, w.do, w.remarkRestored)
 		w.onClose(w.feed.close)
+		w.tasks = w.feed
 	}
 	return nil
 }
 
-// announce says how to add tasks to crew serve. It returns an error if clients could not reach it: there
-// is no socket, or another crew serve has the name.
+// announce says how to add tasks to crew serve. It returns an error if clients cannot reach a run that needs
+// them: there is no socket, or another crew serve has the name.
 func (w *wiring) announce() error {
-	if err := w.needSocket(); err != nil || w.feed == nil {
-		return err
+	name, what := w.opts.Control.Name, "crew serve"
+	switch {
+	case w.feed != nil:
+	case w.opts.Failure.Halt.When == core.Pause: // clients have to resume the run
+		what = "--halt pause"
+	default:
+		return nil
 	}
-	name := w.opts.Control.Name
+	if err := w.control.Err(); err != nil {
+		return fmt.Errorf("%s needs a socket: %w: set XDG_RUNTIME_DIR to a directory that only you can enter", what, err)
+	}
+	if w.feed == nil {
+		return nil
+	}
 	if name != "" {
 		if other := olderServe(name); other != 0 {
 			return fmt.Errorf("a crew serve called %s is already running as process %d: give another --name", name, other)
@@ -38,24 +49,6 @@ func (w *wiring) announce() error {
 	name = cmp.Or(name, strconv.Itoa(os.Getpid()))
 	w.remark("serving as " + name + ": add tasks with crew ctl add --to " + name)
 	tellReady("crew serve", w.screen.Notice)
-	return nil
-}
-
-// needSocket returns an error if the run needs a socket and has none. Clients need it to add tasks, or to
-// resume the run after --halt pause.
-func (w *wiring) needSocket() error {
-	what := ""
-	switch {
-	case w.feed != nil:
-		what = "crew serve"
-	case w.control != nil && w.opts.Failure.Halt.When == core.Pause:
-		what = "--halt pause"
-	default:
-		return nil
-	}
-	if err := w.control.Err(); err != nil {
-		return fmt.Errorf("%s needs a socket: %w: set XDG_RUNTIME_DIR to a directory that only you can enter", what, err)
-	}
 	return nil
 }
 

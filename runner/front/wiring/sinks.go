@@ -133,11 +133,24 @@ func (w *wiring) openLogs() (logs []journal.Log, err error) {
 		if err != nil {
 			return nil, withDirHint(err, filepath.Join(dir, "1"))
 		}
-		tree.Named, tree.Fed = !w.source.config.Results.Constant(), w.feed != nil
-		tree.Late = o.Do == cli.DoAttach
-		w.results, logs = tree, append(logs, tree)
+		tree.Named, tree.Fed, tree.Late = !w.source.config.Results.Constant(), w.feed != nil, o.Do == cli.DoAttach
+		switch {
+		case tree.Fed:
+			w.feed.claim = tree.Claim
+		case tree.Named && !tree.Late:
+			w.tasks = completingSource{w.tasks, func(t *task.Task) { w.claimResults(tree, t) }}
+		}
+		logs = append(logs, tree)
 	}
 	return logs, nil
+}
+
+// claimResults reserves the directory for the results of a task. A task that has ended cannot fail, so a notice
+// says that its results are not saved.
+func (w *wiring) claimResults(tree *sink.Results, t *task.Task) {
+	if tree.Claim(t); t.Err != nil && t.Done != nil && t.Done.Outcome != task.StartFailed {
+		w.screen.Notice(fmt.Sprintf("task %d has no results: %v", t.ID, t.Err))
+	}
 }
 
 // checkResults refuses a directory that holds the results of another run, because this run's results

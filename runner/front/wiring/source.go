@@ -339,14 +339,10 @@ func (s *source) indexesRecords() bool {
 }
 
 // sameCommand reports whether all tasks run the same program, so that the run must end if the program
-// cannot be executed. A queue stays, because a user may install the program. A detached run has the answer on
-// record.
-func (w *wiring) sameCommand() bool {
-	if w.detached != nil {
-		return w.detached.SameCommand
-	}
-	_, same := w.source.template.Command()
-	return same && !w.opts.ObjectTasks() && !w.opts.Fed() && !w.opts.Pool.Varies()
+// cannot be executed. A queue stays, because a user may install the program.
+func (s *source) sameCommand() bool {
+	_, same := s.template.Command()
+	return same && !s.opts.ObjectTasks() && !s.opts.Fed() && !s.opts.Pool.Varies()
 }
 
 // resumes reports whether the same command resumes a run that stopped, even without a journal. It

@@ -46,7 +46,7 @@ func (w *wiring) openState() error {
 			Replay: o.State.Replay, Recall: o.Output.JUnit != "", RetryFailed: o.State.RetryFailed, Reset: o.State.Reset, Changed: o.State.Changed, Costs: o.Sched.Order != "",
 		},
 		Output:      journal.Output{Plan: w.plan.Plan, Logs: writesLogs(o), MaybeClosed: w.plan.Recalls() && maybeClosed(w.out), All: w.detached != nil},
-		SameCommand: w.sameCommand(), Notice: w.screen.Notice, Slack: journalSlack,
+		SameCommand: w.plan.limits.Halt.SameCommand, Notice: w.screen.Notice, Slack: journalSlack,
 	})
 	var wrong *journal.WrongDir
 	switch {
@@ -55,7 +55,7 @@ func (w *wiring) openState() error {
 	case err != nil:
 		return withDirHint(err, filepath.Join(o.State.Dir, "lock"))
 	}
-	w.state = j
+	w.state, w.tasks = j, j.Source(w.tasks)
 	w.onEnd(j.Close)
 	return nil
 }

@@ -90,7 +90,7 @@ func run(args []string, o *cli.Options, far *Far, stdin, stdout, stderr *os.File
 func newWiring(args []string, o *cli.Options, p plan, far *Far, stdin, stdout, stderr *os.File) *wiring {
 	store := spool.New(memoryBudget, "")
 	return &wiring{
-		args: args, opts: o, plan: p, far: far,
+		command: commandLine(args), opts: o, plan: p, far: far,
 		in: stdin, out: stdout, errs: stderr, screen: sink.NewScreen(stdout, stderr),
 		store: store, closers: []func() error{store.Close}, made: make(chan struct{}),
 	}
@@ -179,13 +179,14 @@ func (w *wiring) openInput() (err error) {
 	if w.source, err = openSource(o, w.plan.jobs, w.share, stdin); err != nil {
 		return err
 	}
-	w.total.source = w.source
+	halt := &w.plan.limits.Halt
+	w.total.source, w.tasks, halt.SameCommand = w.source, w.source.tasks, w.source.sameCommand()
 	if counted {
 		n, _ := w.total.get(forever) // if the input breaks, the run will report the error
-		w.inputTasks = uint64(n)
+		halt.Tasks = uint64(n)
 	}
-	if h := w.detached; h != nil {
-		w.inputTasks = h.Tasks
+	if h := w.detached; h != nil { // its record has the tasks, and what is known of them
+		w.tasks, halt.Tasks, halt.SameCommand = h.Source, h.Tasks, h.SameCommand
 		w.total.set(h.Tasks)
 	}
 	return nil
@@ -198,41 +199,21 @@ func (w *wiring) makeRun() error {
 	if err != nil {
 		return err
 	}
-	cfg.Queue.Policy, cfg.Pool.Workers = policy, max(1, w.plan.jobs)
-	cfg.Halt.Tasks, cfg.Halt.SameCommand = w.inputTasks, w.sameCommand()
+	cfg.Queue.Policy, cfg.Pool.Workers, cfg.Pool.Jitter = policy, max(1, w.plan.jobs), rand.N(o.Pool.Jitter+1)
 	if w.tokens != nil {
 		cfg.Pool.Tokens = w.tokens
 	}
-	cfg.Pool.Jitter = rand.N(o.Pool.Jitter + 1)
-	var in runner.Source = w.source.tasks
 	var rec runner.Recorder // nil without --state
-	if w.detached != nil {
-		in, cfg.Feed.Remember = w.detached.Source, false
-	}
 	if w.state != nil {
-		in, rec = w.state.Source(in), w.state
+		rec = w.state
 	}
 	if w.times != nil && o.Sched.Order != "" {
-		in = completingSource{in, w.times.setCost}
+		w.tasks = completingSource{w.tasks, w.times.setCost}
 	}
 	if w.plan.announces {
 		rec = announcer{cmp.Or[runner.Recorder](rec, nullRecorder{}), sink.NewVerbose(w.screen)}
 	}
-	switch {
-	case w.feed != nil:
-		in = w.feed
-	case w.worker != nil:
-		in, cfg.Queue.PerKey = w.worker, 1
-	case w.attached != nil:
-		in = completingSource{w.attached, w.source.tasks.Tag}
-	}
-	switch {
-	case w.results != nil && w.feed != nil:
-		w.feed.claim = w.results.Claim
-	case w.results != nil && w.results.Named && w.attached == nil:
-		in = completingSource{in, w.claimResults}
-	}
-	if w.run, err = runner.New(*cfg, in, w.exec, rec, append(w.firstSinks(), w.sinks...)); err != nil {
+	if w.run, err = runner.New(*cfg, w.tasks, w.exec, rec, append(w.firstSinks(), w.sinks...)); err != nil {
 		return err
 	}
 	w.watchMachine()
@@ -244,14 +225,6 @@ func (w *wiring) makeRun() error {
 	}
 	close(w.made)
 	return nil
-}
-
-// claimResults reserves the directory for the results of a task. A task that has ended cannot fail, so a notice
-// says that its results are not saved.
-func (w *wiring) claimResults(t *task.Task) {
-	if w.results.Claim(t); t.Err != nil && t.Done != nil && t.Done.Outcome != task.StartFailed {
-		w.screen.Notice(fmt.Sprintf("task %d has no results: %v", t.ID, t.Err))
-	}
 }
 
 // newMaker returns the Maker of tasks that make files.

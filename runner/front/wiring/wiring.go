@@ -29,7 +29,7 @@ type Executor interface {
 type wiring struct {
 	// configuration
 
-	args    []string // the command line
+	command string // the command line, for display
 	opts    *cli.Options
 	plan    plan
 	far     *Far // nil in crew
@@ -39,32 +39,31 @@ type wiring struct {
 
 	// state
 
-	times      *times // nil without --times
-	share      *share // nil without --shard
-	source     *source
-	total      *total
-	inputTasks uint64 // number of tasks, if --halt needs it
-	store      *spool.Store
-	stdout     *sink.Stdout
-	results    *sink.Results // nil without --results
-	digest     *sink.Digest  // nil if neither a person nor --notify reads it
-	sinks      []runner.Sink
-	control    *control.Server // nil if the run cannot be controlled
-	curves     *series.Live    // nil like control
-	made       chan struct{}   // closed once run is set
-	resized    atomic.Bool     // a client has set the number of workers
-	run        *runner.Run
-	exec       runner.Executor
-	hostFiles  []string // the files that -S names
-	feed       *feed    // nil unless clients add the tasks
-	signals    *runner.Signals
-	lock       int               // descriptor of the --lock file; 0 for none
-	tokens     *jobserver.Tokens // nil if the run neither joins nor shares a jobserver
-	worker     Worker            // nil except in crew worker
-	detached   *DetachedRun      // nil unless this process submits a detached run for the hub
-	attached   Attached          // nil unless this process shows the results of a detached run
-	state      *journal.Journal  // nil without --state
-	closers    []func() error    // in order of opening
+	times     *times // nil without --times
+	share     *share // nil without --shard
+	source    *source
+	tasks     runner.Source // brings the tasks: the input, or what was opened later
+	total     *total
+	store     *spool.Store
+	stdout    *sink.Stdout
+	digest    *sink.Digest // nil if neither a person nor --notify reads it
+	sinks     []runner.Sink
+	control   *control.Server // nil if the run cannot be controlled
+	curves    *series.Live    // nil like control
+	made      chan struct{}   // closed once run is set
+	resized   atomic.Bool     // a client has set the number of workers
+	run       *runner.Run
+	exec      runner.Executor
+	hostFiles []string // the files that -S names
+	feed      *feed    // nil unless clients add the tasks
+	signals   *runner.Signals
+	lock      int               // descriptor of the --lock file; 0 for none
+	tokens    *jobserver.Tokens // nil if the run neither joins nor shares a jobserver
+	worker    Worker            // nil except in crew worker
+	detached  *DetachedRun      // nil unless this process submits a detached run for the hub
+	attached  Attached          // nil unless this process shows the results of a detached run
+	state     *journal.Journal  // nil without --state
+	closers   []func() error    // in order of opening
 }
 
 // onEnd adds a function to call when the run is over. Functions are called in reverse order.

@@ -16,6 +16,7 @@ func (w *wiring) openWorker() (err error) {
 		c := w.call()
 		c.Make = (&commandMaker{source: w.source, cache: map[string]*input.Tasks{}}).fill
 		w.worker, err = w.far.Work(c)
+		w.tasks, w.plan.limits.Queue.PerKey = w.worker, 1
 	}
 	return err
 }
