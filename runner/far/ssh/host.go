@@ -246,17 +246,17 @@ var fatalErrors = []string{
 // unreachable returns the error for a host that ssh cannot reach, with hints. It records whether
 // retrying is pointless.
 func (h *host) unreachable(why string) error {
+	if info, err := os.Stat(h.Target); err == nil && info.Mode().IsRegular() {
+		why += "; if you mean the file, write -S ./" + h.Target
+	}
 	if slices.ContainsFunc(fatalErrors, func(part string) bool { return strings.Contains(why, part) }) {
 		h.all.mu.Lock()
 		h.fatal = why
 		h.all.mu.Unlock()
 	}
-	port, file := "", ""
+	port := ""
 	if h.Port != "" {
 		port = "-p " + h.Port + " "
 	}
-	if info, err := os.Stat(h.Target); err == nil && info.Mode().IsRegular() {
-		file = "; if you mean the file, write ./" + h.Target
-	}
-	return fmt.Errorf("cannot reach it (%s): trying again; `ssh %s%s true` must work without a prompt%s", why, port, h.Target, file)
+	return fmt.Errorf("cannot reach it (%s): trying again; `ssh %s%s true` must work without a prompt", why, port, h.Target)
 }

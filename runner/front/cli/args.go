@@ -114,6 +114,9 @@ func (c *command) splitLong(arg string, next []string) (uses []use, rest []strin
 // splitShort parses a bundle of short options. The last one can have its value in the next argument. Options
 // can follow an attached number (-n2k).
 func (c *command) splitShort(arg string, next []string) (uses []use, rest []string, err error) {
+	if name, _, _ := strings.Cut(arg[1:], "="); len(name) > 2 && c.long(name) != nil { // -dry-run would be -d ry-run
+		return nil, nil, &UsageError{arg + " begins with a single dash", "write -" + arg}
+	}
 	for i := 1; i < len(arg); i++ {
 		u := use{opt: c.short(arg[i]), spelled: "-" + arg[i:i+1]}
 		attached := arg[i+1:]

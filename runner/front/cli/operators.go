@@ -153,6 +153,19 @@ func (c Command) aboutVerb() string {
 	return "; for runs, write crew ctl " + verb
 }
 
+// nearCommand returns the command that was probably meant by word, or "". The verbs of crew ctl count, too.
+func nearCommand(word string) string {
+	var names []string
+	for _, c := range commands[1:] {
+		names = append(names, strings.TrimPrefix(c.name, "ctl "))
+	}
+	near := task.Nearest(word, names)
+	if commandNamed("ctl "+near) != nil {
+		return "ctl " + near
+	}
+	return near
+}
+
 // NoRecords returns the error for a run that would read records from /dev/null.
 func (o *Options) NoRecords() error {
 	hint := "write ::: VALUE... after the command"
@@ -175,20 +188,27 @@ func (o *Options) NoRecords() error {
 // would give.
 func (o *Options) CannotRun(err error, status int) string {
 	c, text := o.Command, err.Error()+": no task can run it"
+	first := strings.Join(c.Words[:min(len(c.Words), 1)], "")
 	switch {
-	case len(c.Words) > 0 && c.Words[0] == "version" && c.Shell == "":
+	case first == "version" && c.Shell == "":
 		text += "; crew --version prints the version"
-	case len(c.Words) > 1 && (strings.ContainsAny(c.Words[0], " \t\n;&|<>$`") || expand.OnlyInShell(c.Words[0])):
+	case isNumber(first) && len(o.uses) > 0 && o.uses[len(o.uses)-1].opt.value == "":
+		text += "; " + o.uses[len(o.uses)-1].spelled + " takes no value"
+	case len(c.Words) > 1 && (strings.ContainsAny(first, " \t\n;&|<>$`") || expand.OnlyInShell(first)):
 		text += "; words run without a shell: " + c.inOne()
 	case len(c.Words) == 1 && len(o.Input.Files)+len(o.Input.Groups) == 0:
-		if st, err := os.Stat(c.Words[0]); err == nil && st.Mode().IsRegular() {
-			text += "; if its lines are the tasks, write -a " + task.Quote(c.Words[0])
+		if st, err := os.Stat(first); err == nil && st.Mode().IsRegular() {
+			text += "; if its lines are the tasks, write -a " + task.Quote(first)
 			break
 		}
 		fallthrough
 	default:
 		f, here := o.Template().Program(), c.Shell == "" && !o.Elsewhere()
-		if status == 127 && here && c.aboutVerb() == "" && syntax.ValidName(f) && path.Base(os.Getenv("SHELL")) == "bash" {
+		switch near := nearCommand(f); {
+		case status != 127 || !here || c.aboutVerb() != "":
+		case near != "" && !c.Literal:
+			text += "; did you mean crew " + near + "?"
+		case syntax.ValidName(f) && path.Base(os.Getenv("SHELL")) == "bash":
 			text += "; if " + f + " is a shell function, run export -f " + f + " first"
 		}
 	}

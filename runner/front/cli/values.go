@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
-	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +26,9 @@ var parsers = map[string]any{
 	"delimiter": input.ParseDelimiter, "colsep": input.ParseColsep, "shard": parseShard, "block": parseBlock, "mark": parseMark,
 	"topics": sched.ParseTopics, "cap": addCap, "offers": addOffers, "rate": parseRate, "load": parseLoad, "memfree": parseMemFree,
 	"ready": parseReady, "retry-on": parseRetryOn, "halt": parseHalt, "deadline": parseDeadline, "progress": parseProgress,
-	"queue": parseQueue, "variable": parseVariable, "labels": parseLabels, "name": parseName, "host": parseHost, "output": parseOutput,
+	"queue":    named(`\w[\w-]{0,63}`, "write up to 64 letters, digits, - and _ that are not a number"), // a part of NATS subjects
+	"variable": named(`[A-Za-z_]\w*`, "write the name of a variable, such as LANG; its value is taken from crew's environment"),
+	"labels":   parseLabels, "name": parseName, "host": parseHost, "output": parseOutput,
 	"in": parseIn, "at": parseAt, "limit": parseLimit, "task": parseTask, "bound": parseBound, "setting": parseSetting,
 	"version":    func(string) (string, error) { return versionText(), nil },
 	"completion": func(shell string) (string, error) { return completionScripts[shell], nil },
@@ -77,26 +78,16 @@ func parseWhole(s string, least, most int) (int, error) {
 const digits = "0123456789"
 
 // parseName parses the name of a run. It must not look like a process ID.
-func parseName(s string) (string, error) {
-	return matchName(`[\w.][\w.-]{0,63}`, s, "write up to 64 letters, digits and -_. that are not a number")
-}
+var parseName = named(`[\w.][\w.-]{0,63}`, "write up to 64 letters, digits and -_. that are not a number")
 
-// parseQueue parses the name of a queue, which becomes part of NATS subjects.
-func parseQueue(s string) (string, error) {
-	return matchName(`\w[\w-]{0,63}`, s, "write up to 64 letters, digits, - and _ that are not a number")
-}
-
-// parseVariable parses the name of an environment variable.
-func parseVariable(s string) (string, error) {
-	return matchName(`[A-Za-z_]\w*`, s, "write the name of a variable, such as LANG; its value is taken from crew's environment")
-}
-
-// matchName returns s if it matches expr and is not a number; otherwise hint is the error.
-func matchName(expr, s, hint string) (string, error) {
-	if !regexp.MustCompile(`^(?:`+expr+`)$`).MatchString(s) || isNumber(s) {
-		return "", errors.New(hint)
+// named returns a parser of names that match expr and are no number. hint is its error.
+func named(expr, hint string) func(string) (string, error) {
+	return func(s string) (string, error) {
+		if !regexp.MustCompile(`^(?:`+expr+`)$`).MatchString(s) || isNumber(s) {
+			return "", errors.New(hint)
+		}
+		return s, nil
 	}
-	return s, nil
 }
 
 // parseSetting parses a variable with the template of its value.
@@ -271,10 +262,7 @@ func parseRetryOn(s string) (list RetryOn, err error) {
 
 // parseReady parses the expression that matches the line of a persistent worker that is ready.
 func parseReady(s string) (string, error) {
-	_, err := regexp.Compile(s)
-	if bad, ok := errors.AsType[*syntax.Error](err); ok {
-		err = errors.New(bad.Code.String()) // without the expression, which may have several lines
-	}
+	_, err := input.ParseRegexp(s)
 	return s, err
 }
 

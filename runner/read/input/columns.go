@@ -27,10 +27,9 @@ func newSplitter(f Format) splitter {
 }
 
 // columns splits text into one or more columns, which it stores in sl.
-func (sp *splitter) columns(text string, sl *slab) ([]string, error) {
+func (sp *splitter) columns(text string, sl *slab) (_ []string, err error) {
 	switch {
 	case sp.csv:
-		var err error
 		sp.scratch, err = splitRow(sp.scratch[:0], text)
 		return append(sl.columns(len(sp.scratch))[:0], sp.scratch...), err
 	case sp.literal != "":
@@ -42,9 +41,7 @@ func (sp *splitter) columns(text string, sl *slab) ([]string, error) {
 	case sp.re != nil:
 		return sp.re.Split(text, -1), nil
 	}
-	cols := sl.columns(1)
-	cols[0] = text
-	return cols, nil
+	return append(sl.columns(1)[:0], text), nil
 }
 
 const (
@@ -88,20 +85,22 @@ func (sl *slab) columns(n int) []string {
 // A separator that matches the empty string is an error, as it would split between any two
 // bytes. Errors say what is wrong or what to write.
 func ParseColsep(s string) (*regexp.Regexp, error) {
-	re, err := regexp.Compile(s)
-	if err != nil {
-		if bad, ok := errors.AsType[*syntax.Error](err); ok {
-			err = errors.New(bad.Code.String()) // leave out the expression, which may have several lines
-		}
-		return nil, err
+	re, err := ParseRegexp(s)
+	if err == nil && re.MatchString("") {
+		err = errors.New(`write a pattern that matches at least one byte, such as , or \| or ' +'`)
 	}
-	if re.MatchString("") {
-		return nil, errors.New(`write a pattern that matches at least one byte, such as , or \| or ' +'`)
-	}
-	return re, nil
+	return re, err
 }
 
-var errDelimiter = errors.New(`write one or more bytes; \n, \t, \0, \\ and \xHH are known`)
+// ParseRegexp compiles a regular expression that a user has typed. Errors leave it out, because it may have
+// several lines.
+func ParseRegexp(s string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(s)
+	if bad, ok := errors.AsType[*syntax.Error](err); ok {
+		err = errors.New(bad.Code.String() + `: write \ before characters that mean themselves, such as \[ or \|`)
+	}
+	return re, err
+}
 
 // ParseDelimiter interprets the escapes in a delimiter that a user has typed: \n \t \r \a \b \f \v
 // \\, octal numbers of up to three digits such as \0, and \xHH. All other text, and a backslash at
@@ -120,7 +119,7 @@ func ParseDelimiter(s string) (string, error) {
 		return string([]byte{byte(c)})
 	})
 	if wrong {
-		return "", errDelimiter
+		return "", errors.New(`write one or more bytes; \n, \t, \0, \\ and \xHH are known`)
 	}
 	return text, nil
 }
