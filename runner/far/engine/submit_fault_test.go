@@ -142,7 +142,13 @@ func TestWorkerIsThereAfterAll(t *testing.T) {
 		crewtest.Until(t, func() bool { return find() != nil }, "the worker")
 		lost := find()
 		w.silent.Store(true)
-		r.said("is lost")
+		for range 5 { // as if this process were suspended again and again
+			time.Sleep(time.Second)
+			r.x.roster.mu.Lock()
+			r.x.roster.lastCheck = r.x.roster.lastCheck.Add(-time.Minute)
+			r.x.roster.mu.Unlock()
+		}
+		require.Nil(t, find())
 		w.silent.Store(false)
 		crewtest.Until(t, func() bool { return find() != nil }, "the same worker")
 		there := make(chan bool, 1)

@@ -192,8 +192,7 @@ func (x *submitter) admitWorkers() {
 	r := &x.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.open, r.lastCheck = true, time.Now()
-	r.emptySince = r.lastCheck
+	r.open, r.emptySince = true, time.Now()
 	// All topics must have their labels before any task starts.
 	first := func(a, b *remoteWorker) int {
 		return cmp.Or(len(b.presence.Labels)-len(a.presence.Labels), strings.Compare(a.id, b.id))

@@ -26,8 +26,9 @@ type roster struct {
 	emptySince time.Time       // when the last slot left; zero if there are slots
 	refusal    string          // why a worker was last refused, at refusedAt
 	refusedAt  time.Time
-	lastDeaf   time.Time // when this process last could not receive announcements; used by tick only
-	lastCheck  time.Time // when checkWorkers last ran
+	lastDeaf   time.Time     // when this process last could not receive announcements; used by tick only
+	lastCheck  time.Time     // when checkWorkers last ran
+	awake      time.Duration // how long this process has run, without its suspensions
 }
 
 // remoteWorker is a worker that this run uses.
@@ -41,10 +42,10 @@ type remoteWorker struct {
 	lost          context.CancelCauseFunc
 
 	// under roster.mu
-	presence  Presence // the latest one; zero if only an earlier epoch knew the worker
-	heardAt   time.Time
-	slots     []int     // IDs in the run
-	drainSent time.Time // when it was last told to drain, since its host leaves
+	presence  Presence      // the latest one; zero if only an earlier epoch knew the worker
+	heardAt   time.Duration // roster.awake when it was last heard
+	slots     []int         // IDs in the run
+	drainSent time.Time     // when it was last told to drain, since its host leaves
 }
 
 // user returns the user as which the worker connects.
@@ -56,7 +57,7 @@ func (w *remoteWorker) user() string {
 // openRoster subscribes to the announcements of the queue's workers.
 func (x *submitter) openRoster() error {
 	r := &x.roster
-	r.workers, r.bySlot, r.noticed = map[string]*remoteWorker{}, map[int]*remoteWorker{}, map[string]bool{}
+	r.workers, r.bySlot, r.noticed, r.lastCheck = map[string]*remoteWorker{}, map[int]*remoteWorker{}, map[string]bool{}, time.Now()
 	for _, k := range x.id.Workers { // they may still run attempts of earlier epochs: see endEarlierEpochs
 		x.addWorkerLocked(k.ID, k.Host, k.TTL)
 	}
@@ -96,7 +97,7 @@ func parsePresence(subject string, data []byte) (p Presence, ok bool) {
 func (x *submitter) addWorkerLocked(id, host string, ttl time.Duration) *remoteWorker {
 	w := &remoteWorker{
 		id: id, host: host, tasks: taskSubject(x.Engine.Queue, id, x.s.user, x.id.Run), orders: orderSubject(x.Engine.Queue, id, x.s.user),
-		ttl: min(max(ttl, time.Second), maxTTL), heardAt: time.Now(),
+		ttl: min(max(ttl, time.Second), maxTTL), heardAt: x.roster.awake,
 	}
 	w.ctx, w.lost = context.WithCancelCause(x.ctx)
 	x.roster.workers[id] = w
@@ -124,7 +125,7 @@ func (x *submitter) receivePresence(p Presence) {
 	if needs, err := task.ParseNeeds(p.Offers); err == nil && len(needs) > 0 && w.offers == nil {
 		w.offers = (*task.Offers)(&needs)
 	}
-	w.presence, w.heardAt = p, time.Now()
+	w.presence, w.heardAt = p, r.awake
 	if p.State == gone {
 		x.loseLocked(w, "")
 	} else {
@@ -217,14 +218,18 @@ func (x *submitter) checkWorkers(connected, remove bool) (silent bool) {
 	r := &x.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !connected || !remove && now.Sub(r.lastCheck) > time.Second {
+	since := now.Sub(r.lastCheck)
+	if !connected || since > time.Second {
 		r.lastDeaf = now // or this process was suspended
 	}
-	r.lastCheck = now
+	r.lastCheck, r.awake = now, r.awake+min(since, time.Second)
 	slots := 0
 	for _, w := range r.workers {
+		if !connected {
+			w.heardAt = r.awake
+		}
 		switch {
-		case now.Sub(w.heardAt) > w.ttl && now.Sub(r.lastDeaf) > w.ttl:
+		case r.awake-w.heardAt > w.ttl:
 			if silent = true; !remove {
 				break
 			}
