@@ -96,13 +96,17 @@ func (identified) Next(number func() uint64) (*task.Task, error) {
 	return t, nil
 }
 
-// A run that was removed leaves nothing in memory.
+// The hub has no room for all tasks that it may hold and a record. A run that was removed leaves nothing
+// in memory.
 func TestForgotten(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		none := func() (net.Conn, error) { return nil, errors.New("there is no process") }
 		d, err := newDispatcher(t.Context(), b.connect(nil), none, t.TempDir(), 0, quiet)
 		require.NoError(t, err)
-		o := Order{from: "ada", Record: &runRecord{RunInfo: RunInfo{Run: "r", Progress: &Progress{}}}, Tasks: &travel.Blob{}}
+		o := Order{from: "ada", Record: &runRecord{RunInfo: RunInfo{Run: "r", Progress: &Progress{}}}, Tasks: &travel.Blob{Size: maxTasks}}
+		_, err = d.addRun(&o)
+		require.Equal(t, errFull, err)
+		o.Tasks.Size = 0
 		h, err := d.addRun(&o)
 		require.NoError(t, err)
 		require.NoError(t, d.forget(h))

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +32,7 @@ const (
 	keptFor         = 30 * 24 * time.Hour // how long results are kept for crew engine attach, and lasting signatures hold
 	reportEvery     = 2500 * time.Millisecond
 	maxResults      = 1 << 30 // bytes of output, unless the user sets another limit
-	maxTasks        = 1 << 30 // bytes of tasks
+	maxTasks        = 1 << 30 // bytes of records and tasks
 	maxRuns         = 10_000
 	maxProcesses    = 64 // processes of runs; other runs wait
 )
@@ -90,7 +91,7 @@ func (d *dispatcher) load() {
 			d.notices.notify(fmt.Sprintf("a detached run in %s is skipped: %v", dir, err))
 		default:
 			h := d.newRun(record)
-			h.tasks, h.output = dir.length(tasksFile), dir.length(outputFile)
+			h.tasks, h.output = dir.length(recordFile)+dir.length(tasksFile), dir.length(outputFile)
 			if record.For != "" {
 				d.lastRequest = max(d.lastRequest, record.Epoch)
 			}
@@ -222,7 +223,9 @@ func (d *dispatcher) acceptRun(o *Order, a *Answer) error {
 // addRun adds a run and starts to fetch its tasks, unless the run is there already. It returns nil
 // without an error for a request that a crew serve has taken since.
 func (d *dispatcher) addRun(o *Order) (*hubRun, error) {
-	full := o.Tasks.Size > maxTasks || d.full(maxTasks-o.Tasks.Size)
+	text, _ := json.Marshal(o.Record)
+	size := int64(len(text)) + o.Tasks.Size
+	full := size > maxTasks || d.full(maxTasks-size)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if h := d.runs[o.Record.Run]; h != nil && h.record.User == o.from {
@@ -240,7 +243,7 @@ func (d *dispatcher) addRun(o *Order) (*hubRun, error) {
 	}
 	h := d.newRun(*o.Record)
 	h.record.State, h.record.User, h.record.End, h.record.Done, h.record.Failed = runHanding, o.from, nil, 0, 0
-	if h.tasks = o.Tasks.Size; h.record.For != "" {
+	if h.tasks = size; h.record.For != "" {
 		d.lastRequest++
 		h.record.Epoch = d.lastRequest
 	}

@@ -189,7 +189,7 @@ type hubRun struct {
 
 	mu       sync.Mutex
 	record   runRecord
-	tasks    int64           // bytes of its tasks
+	tasks    int64           // bytes of its record and its tasks
 	output   int64           // bytes of its output
 	fetchErr error           // why the tasks could not be fetched
 	ctx      context.Context // done once the hub gives the run up
