@@ -70,7 +70,7 @@ func TestReadme(t *testing.T) {
 	repository, err := os.Getwd()
 	require.NoError(t, err)
 	rewrite := strings.NewReplacer("/films/", s.dir+"/films/", "--listen 0.0.0.0", "--listen 0.0.0.0:0", "--dir hub", "--dir ~/hub", "hub/admin.json", "~/hub/admin.json", "--jitter 10m", "--jitter 10ms")
-	times := regexp.MustCompile(`[0-9.]+m?s\b`)
+	times := regexp.MustCompile(`[0-9.]+[mµ]?s\b`)
 	for _, p := range steps {
 		script := p.line
 		if as := p.notes["as"]; as != "" {

@@ -244,13 +244,16 @@ func unprintable(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }
 
 // Span formats a duration, rounded for people.
 func Span(d time.Duration) string {
+	unit := time.Second
 	switch {
+	case d < time.Millisecond:
+		unit = 100 * time.Microsecond
 	case d < time.Second:
-		return d.Round(time.Millisecond).String()
+		unit = time.Millisecond
 	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
+		unit = 100 * time.Millisecond
 	}
-	return d.Round(time.Second).String()
+	return d.Round(unit).String()
 }
 
 // Brief formats a duration of whole seconds in its two largest units.
