@@ -16,9 +16,14 @@ const longestPause = 10 * time.Second
 type Live struct {
 	mu    sync.Mutex
 	run   Builder
-	file  *file // for a queue; otherwise nil
 	start int64 // until the first sample; then 0
 	stats task.Stats
+
+	// for a queue
+
+	path    string     // of the file
+	archive []*Builder // minutes and days
+	saved   time.Time  // when the file was written
 }
 
 // NewLive returns a Live for a run that begins now.
@@ -30,9 +35,9 @@ func NewLive() *Live {
 
 // each calls do with all builders.
 func (l *Live) each(do func(b *Builder)) {
-	if do(&l.run); l.file != nil {
-		do(l.file.minutes)
-		do(l.file.days)
+	do(&l.run)
+	for _, b := range l.archive {
+		do(b)
 	}
 }
 
@@ -61,10 +66,9 @@ func (l *Live) Consume(batch []task.Event) error {
 func (l *Live) Close(task.Stats) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file != nil {
-		l.file.save(time.Now())
-		l.file.Close()
-		l.file = nil
+	if l.archive != nil {
+		l.saveLocked(time.Now())
+		l.archive = nil
 	}
 	return nil
 }
@@ -81,8 +85,8 @@ func (l *Live) Sample(memory, load float64) time.Duration {
 		b.Set(Memory, memory, at)
 		b.Set(Load, load, at)
 	})
-	if l.file != nil {
-		l.file.save(now)
+	if l.archive != nil && now.Sub(l.saved) >= time.Minute {
+		l.saveLocked(now)
 	}
 	return min(max(leastWidth, time.Duration(l.run.width)), longestPause)
 }

@@ -51,7 +51,6 @@ type Builder struct {
 
 	points      map[int64]*Point // sums, by the start of the period in widths since 1970
 	first, last int64            // keys in points
-	saved       int64            // the last key that is in a file
 
 	levels [Figures]level
 }

@@ -2,8 +2,8 @@ package series
 
 import (
 	"math/rand/v2"
-	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,39 +129,30 @@ func liveSeed(t *testing.T, r *rand.Rand, dir string) {
 	}
 }
 
-// TestDamaged checks that a damaged file is repaired, and that a foreign file is neither read nor changed.
-func TestDamaged(t *testing.T) {
+// TestFile checks that points of the future are left out, and that a foreign file is neither read nor changed.
+func TestFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, FileName)
 	all, err := ReadFile(dir)
 	require.NoError(t, err)
 	require.Nil(t, all)
-	l := NewLive()
-	require.NoError(t, l.Keep(dir))
-	require.NoError(t, l.Close(task.Stats{}))
-	good, err := os.ReadFile(path)
-	require.NoError(t, err)
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		bad := append([]byte{}, good[:r.IntN(len(good)+1)]...)
-		for i := len(header); i < len(bad); i += 1 + r.IntN(500) {
-			bad[i] = byte(r.Int())
-		}
-		if r.IntN(2) == 0 {
-			clear(bad[min(len(bad), r.IntN(len(header))):min(len(bad), len(header))])
-		}
-		crewtest.WriteFile(t, path, string(bad), 0o600)
+	save := func(now time.Time) {
 		l := NewLive()
 		require.NoError(t, l.Keep(dir))
+		l.archive[1].Count(Ended, 1, now.UnixNano())
 		require.NoError(t, l.Close(task.Stats{}))
-		all, err := ReadFile(dir)
-		require.NoError(t, err)
-		require.Len(t, all, 2)
 	}
-	for _, text := range []string{"somebody's", "crew curves 2\n"} {
+	save(time.Now())
+	save(time.Now().Add(400 * 24 * time.Hour)) // drops all before it
+	save(time.Now())
+	all, err = ReadFile(dir)
+	require.NoError(t, err)
+	require.True(t, all[1].Start.Before(time.Now()))
+	require.EqualValues(t, 1, all[1].Points[len(all[1].Points)-1][Ended])
+	good := crewtest.ReadFile(t, path)
+	for _, text := range []string{"", "somebody's", "crew curves 1\n", good[:len(good)/2], strings.Replace(good, "1", "2", 1)} {
 		crewtest.WriteFile(t, path, text, 0o600)
 		require.ErrorContains(t, NewLive().Keep(dir), "no figures of crew: remove the file to begin anew")
-		now, _ := os.ReadFile(path)
-		require.Equal(t, text, string(now))
+		require.Equal(t, text, crewtest.ReadFile(t, path))
 	}
 }

@@ -1,8 +1,7 @@
 package web
 
 import (
-	"encoding/binary"
-	"math"
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,19 +39,14 @@ func TestExposition(t *testing.T) {
 
 // TestCountersOfDays checks that the counters include the tasks of a day before its first minute that is kept.
 func TestCountersOfDays(t *testing.T) {
-	const rowSize, minutes, days = 64, 24 * 60, 366
-	now := time.Now().Add(-2 * time.Minute).Unix()
-	file := make([]byte, rowSize*(1+minutes+days))
-	copy(file, "crew curves 1\n")
-	put := func(row, start int64, ended float64) {
-		for i, v := range [...]float64{float64(start), 1, ended} {
-			binary.LittleEndian.PutUint64(file[rowSize*(1+row)+8*int64(i):], math.Float64bits(v))
-		}
+	now := time.Now().Add(-2 * time.Minute)
+	curves := func(width time.Duration, ended float64) series.Curves {
+		return series.Curves{Start: now.Truncate(width), Width: task.Seconds(width), Points: []series.Point{{series.Covered: 1, series.Ended: ended}}}
 	}
-	put(now/60%minutes, now/60*60, 4)
-	put(minutes+now/86400%days, now/86400*86400, 10)
+	text, err := json.Marshal(map[string]any{"version": 1, "curves": []series.Curves{curves(time.Minute, 4), curves(24*time.Hour, 10)}})
+	require.NoError(t, err)
 	dir := t.TempDir()
-	crewtest.WriteFile(t, filepath.Join(dir, series.FileName), string(file), 0o600)
+	crewtest.WriteFile(t, filepath.Join(dir, series.FileName), string(text), 0o600)
 	var out strings.Builder
 	require.NoError(t, printMetrics(&out, []string{dir}))
 	require.Regexp(t, `(?m)^crew_ended_tasks_total{.*} 10 \d+\n# TYPE crew_failed`, out.String())
