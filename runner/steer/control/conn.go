@@ -45,7 +45,7 @@ func (c *conn) serve() {
 	if err != nil {
 		c.replyEnd(nil, err)
 	} else {
-		c.replyEnd(findOp(req.Op)(c, req))
+		c.replyEnd(ops[req.Op](c, req))
 	}
 	_ = c.flush()
 	_ = c.link.Close()

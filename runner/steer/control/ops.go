@@ -26,29 +26,20 @@ const (
 // op carries out a request. It returns the last reply, which may be nil, and the error to put into it.
 type op func(*conn, *Request) (*Reply, error)
 
-// queries holds the requests that do not change the run or its tasks, and add.
-var queries = map[string]op{
+// ops holds the requests.
+var ops = map[string]op{
 	"hello": (*conn).hello, "status": (*conn).status, "watch": (*conn).watch, "log": (*conn).log,
 	"explain": (*conn).explain, "curves": (*conn).curves, "wait": (*conn).await, "add": (*conn).add,
-}
-
-// commands holds the requests that control the run.
-var commands = map[string]op{
 	"pause": command(task.Pause), "resume": command(task.Resume), "resize": (*conn).resize, "cancel": (*conn).cancel,
 	"retry": aboutTasks(task.Retry), "hold": aboutTasks(task.Hold), "release": aboutTasks(task.Release), "move": aboutTasks(task.Move),
 	"drain": (*conn).drain, "stop": command(task.Stop), "signal": (*conn).signal, "send": (*conn).send,
 }
 
-// Steers reports whether the request with this name controls the run.
-func Steers(name string) bool { return commands[name] != nil }
+// queries are the requests that do not change the run or its tasks, and add.
+var queries = []string{"hello", "status", "watch", "log", "explain", "curves", "wait", "add"}
 
-// findOp returns the op with a name, or nil.
-func findOp(name string) op {
-	if op := commands[name]; op != nil {
-		return op
-	}
-	return queries[name]
-}
+// Steers reports whether the request with this name controls the run.
+func Steers(name string) bool { return ops[name] != nil && !slices.Contains(queries, name) }
 
 // command returns an op that carries out a command of the run.
 func command(op task.Op) op {

@@ -99,7 +99,7 @@ func decodeRequest(line []byte) (*Request, error) {
 		return nil, badRequest("version %d: this crew speaks version %d", r.V, Version)
 	case err != nil:
 		return nil, badRequest("%s", strings.TrimPrefix(err.Error(), "json: "))
-	case findOp(r.Op) == nil:
+	case ops[r.Op] == nil:
 		return nil, badRequest("there is no op %q", r.Op)
 	}
 	return r, nil
