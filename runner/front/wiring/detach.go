@@ -3,12 +3,9 @@ package wiring
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"crew/runner"
@@ -81,18 +78,14 @@ func (w *wiring) finishDetached(e core.Ending) ending {
 
 // detach stores the tasks of a run at the hub and prints the name of the run.
 func (w *wiring) detach() (end ending) {
-	if err := w.openInput(); err != nil {
-		return ending{err: err}
+	if end.err = w.openInput(); end.err == nil {
+		end.err = w.catchSignals()
 	}
-	caught := make(chan os.Signal, 1)
-	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
-		if !signal.Ignored(s) {
-			signal.Notify(caught, s)
-		}
+	if end.err != nil {
+		return end
 	}
-	defer signal.Stop(caught)
+	w.signals.Release()
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	var stored atomic.Uint64
 	fill := func(add func(*task.Task) error) error {
 		for {
@@ -110,23 +103,20 @@ func (w *wiring) detach() (end ending) {
 		}
 	}
 	orders := Orders{w.opts.DetachWords(time.Now()), w.plan.limits.Halt.SameCommand}
-	run, handed := "", make(chan error, 1)
-	go func() {
-		var err error
-		run, err = w.far.Detach(ctx, w.call(), orders, fill)
-		handed <- err
-	}()
-	select {
-	case end.err = <-handed:
-	case s := <-caught:
-		end.signal = s.(syscall.Signal)
-		cancel()
-		end.err = <-handed
-	}
-	if n := stored.Load(); run != "" {
+	run, done := "", make(chan struct{})
+	end.signal = w.signals.Await(func() <-chan struct{} {
+		go func() {
+			run, end.err = w.far.Detach(ctx, w.call(), orders, fill)
+			close(done)
+		}()
+		return done
+	})
+	cancel()
+	<-done
+	if run != "" {
 		end.err = printText(w.out, run+"\n")
-	} else if n > 0 {
-		w.screen.TryUrgent(fmt.Sprintf("not all tasks were stored at the hub: the %d stored tasks are withdrawn", n))
+	} else if stored.Load() > 0 {
+		w.screen.TryUrgent("not all tasks were stored at the hub, so it keeps none of them")
 	}
 	return end
 }
