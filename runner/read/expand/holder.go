@@ -69,7 +69,7 @@ func (s *site) feedsShell() bool {
 				}
 			}
 		case *syntax.BinaryCmd:
-			if (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) && s.stack[i+1] == syntax.Node(n.X) && readsScript(n.Y) {
+			if (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) && s.stack[i+1] == syntax.Node(n.X) && (readsScript(n.Y) || writesToShell(n.Y)) {
 				return true
 			}
 		case *syntax.ProcSubst:

@@ -99,6 +99,7 @@ var beyond = []struct {
 	{"eval", regexp.MustCompile(`\beval\b|\btrap\b|\bemulate\b|\bfc\b|\bhist\b|@P|\(e\)|PS4|-C\b`), carriers},
 	{"an alias", regexp.MustCompile(`\balias\b|aliases`), regexp.MustCompile(``)},
 	{"arithmetic on a variable it went into", regexp.MustCompile(`\(\(|\$\[|\blet\b|-(eq|ne|lt|le|gt|ge)\b|\[\[|[a-zA-Z]\[|\$\{[a-zA-Z@*]+:[^-+=?]`), regexp.MustCompile(`\b[a-zA-Z_]\w*\+?=|` + carriers.String())},
+	{"a variable by which programs choose what they run", regexp.MustCompile(anyOf(commandVariables)), carriers},
 	{"what \"$x\" does", regexp.MustCompile(`\b(declare|typeset|local|export|readonly|integer|float|nameref|read|unset|getopts|mapfile|readarray|printf|test|exit|return|shift|break|continue|wait|jobs|hash|set|repeat|enable|compgen|select|zstyle)\b|\[ |-v|\$\{!|\(P\)|OPTIND|RANDOM|COLUMNS|SECONDS|HISTSIZE|LINENO`), carriers},
 	{". file", regexp.MustCompile(`(^|[^a-z.}])\. |\bsource\b|` + shellNames), regexp.MustCompile(`>`)},
 	{"a pipe into a shell", regexp.MustCompile(shellNames + `|\b(crew|parallel)\b`), regexp.MustCompile(`\||<|>\(`)},
@@ -110,10 +111,15 @@ var beyond = []struct {
 // ways for a value to get to another place: a variable (except those of the cage, unless they are assigned), a
 // function's argument, the output of a command.
 var (
-	shellNames = `\b(` + strings.Join(strings.Fields(string("busybox watch "+families[posix]+" "+families[bash]+" "+loginShells)), "|") + `)\b`
+	shellNames = anyOf("busybox watch " + families[posix] + " " + families[bash] + " " + loginShells)
 	carriers   = regexp.MustCompile("\\$(\\{[#!=^~+(]*)?[a-gijlmpqtv-zA-Z_0-9@*]|\\$\\(|`|<\\(|\\bread\\b|\\b([hknorsu]|HOME)\\+?=|:=|\\b(for|select) [hknorsu]\\b")
 	quotes     = strings.NewReplacer("\\\n", "", "'", "", `"`, "", `\`, "")
 )
+
+// anyOf returns an expression that matches each name in a list.
+func anyOf(names list) string {
+	return `\b(` + strings.Join(strings.Fields(string(names)), "|") + `)\b`
+}
 
 // outside returns why a template is outside of the promise that no value is executed, or "".
 func outside(template string) string {

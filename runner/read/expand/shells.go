@@ -168,7 +168,7 @@ type runner struct {
 var runners = map[string]runner{
 	"ssh":     {takes: "BbcDEeFIiJLlmOopPQRSWw", operand: 2, operands: 1, login: true},
 	"autossh": {takes: "BbcDEeFIiJLlMmOopPQRSWw", operand: 2, operands: 1, login: true},
-	"rsh":     {takes: "l", operand: 2, operands: 1, login: true},
+	"rsh":     {takes: "el", operand: 2, operands: 1, login: true},
 	"sbatch":  {long: "--wrap"},
 	"su":      {option: "c", long: "--command --session-command", operands: 99, login: true},
 	"runuser": {option: "c", long: "--command --session-command", operands: 99, login: true},
