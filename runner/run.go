@@ -46,17 +46,14 @@ type Source interface {
 //
 //   - OnBegun(began func(task.Attempt)), called before Wait: the Executor must call began as soon as
 //     the process of an attempt runs.
-//   - Silence(task.Attempt) time.Duration: how long an attempt has written nothing, not counting the
-//     time of suspensions; 0 if no process of it runs. It is needed with core.Limit.Idle, unless the
-//     Executor ends silent attempts itself.
 //
 // With core.Pool.Ahead, the Executor must be a Sender.
 type Executor interface {
 	// Run runs one attempt and returns when it is over; it never retries. Every failure is an
 	// Outcome of the result. Lost means that nothing runs the attempt any more, and its fate is
 	// unknown. ctx belongs to this attempt until Run returns. When ctx is done, Run asks the
-	// attempt to end: if the context's cause is task.ErrTimeout or a task.Silent, the outcome is
-	// Timeout and the cause is its Err, and otherwise the outcome is Cancelled.
+	// attempt to end; the outcome is task.OutcomeOf the context's cause. Run also enforces a
+	// task.Limit, which stands still during suspension.
 	Run(ctx context.Context, a task.Attempt) *task.Result
 	// Kill kills an attempt of a task if it still runs. It may be called again. Task 0 stands for
 	// everything that a Streamer runs.
@@ -79,7 +76,7 @@ type Sender interface {
 }
 
 // Streamer is an Executor whose slots hold many short attempts at a time. The run exchanges
-// attempts and results with it in batches, and leaves the attempts' timeouts to it.
+// attempts and results with it in batches.
 type Streamer interface {
 	Executor
 	// Serve runs the attempts of a slot, which it gets from swap. The run calls Serve in a
@@ -295,9 +292,8 @@ func (r *Run) step(fact func(*core.Core), reuse *handoff) (next func(*core.Core)
 	return r.afterStep(&after)
 }
 
-// afterStep carries out the effects that may take time: it records results, measures how long
-// attempts have been silent, checks whether tasks must run, and samples the machine. It returns the
-// fact that reports all this to the core, or nil.
+// afterStep carries out the effects that may take time: it records results, checks whether tasks must
+// run, and samples the machine. It returns the fact that reports all this to the core, or nil.
 func (r *Run) afterStep(fx *core.Effects) func(*core.Core) {
 	var facts []func(*core.Core)
 	for _, res := range fx.Record {
@@ -305,12 +301,6 @@ func (r *Run) afterStep(fx *core.Effects) func(*core.Core) {
 			r.rec.Ended(task.Attempt{Task: res.Task}, res, true)
 		}
 		facts = append(facts, func(c *core.Core) { c.Ended(res) })
-	}
-	for _, a := range fx.Quiet {
-		silent := r.exec.(interface {
-			Silence(task.Attempt) time.Duration
-		}).Silence(a)
-		facts = append(facts, func(c *core.Core) { c.Quiet(a, silent) })
 	}
 	for _, t := range fx.Checks {
 		skipped := r.maker.Check(t)

@@ -85,7 +85,7 @@ func config(workers int) core.Config {
 	return core.Config{
 		Pool:  core.Pool{Workers: workers},
 		Queue: core.Queue{Policy: policy("fifo"), Buffer: max(64, 2*workers)},
-		Limit: core.Limit{KillAfter: 5 * time.Second},
+		Limit: core.Limit{Limit: task.Limit{KillAfter: 5 * time.Second}},
 	}
 }
 
@@ -197,32 +197,6 @@ func TestEveryErrorAtTheEndIsReported(t *testing.T) {
 	require.Error(t, r.Do(task.Command{Op: task.Look}).Err, "nothing is asked of a run that is over")
 }
 
-// quietExecutor is an Executor whose attempts write for a minute, and then are silent.
-type quietExecutor struct {
-	fakeExecutor
-	until time.Time
-}
-
-func (q quietExecutor) Run(ctx context.Context, a task.Attempt) *task.Result {
-	<-ctx.Done()
-	return q.fakeExecutor.Run(ctx, a)
-}
-
-func (q quietExecutor) Silence(task.Attempt) time.Duration { return time.Since(q.until) }
-
-func TestSilentAttemptsAreEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, sink := config(2), &fakeSink{}
-		cfg.Limit.Idle = 10 * time.Second
-		start := time.Now()
-		_, end := begin(t, cfg, &tasks{n: 2}, quietExecutor{until: start.Add(time.Minute)}, nil, sink)
-		<-end
-		require.Equal(t, task.Timeout, sink.finished[2].Outcome)
-		require.Equal(t, task.Silent(10*time.Second), sink.finished[2].Err)
-		require.Equal(t, time.Minute+10*time.Second, time.Since(start))
-	})
-}
-
 // strictExecutor is an Executor whose attempts end as soon as they are asked to, or later. It
 // notices attempts that are asked to end for another task's reason.
 type strictExecutor struct {
@@ -230,18 +204,18 @@ type strictExecutor struct {
 	t      *testing.T
 	mu     sync.Mutex
 	asked  int
-	cancel func(id uint64)
+	cancel func(id uint64, why error)
 }
 
 // cause returns the reason for which a task may be asked to end.
 func (m *strictExecutor) cause(id uint64) error {
-	return []error{nil, task.ErrTimeout, nil, task.ErrCancelled}[id%4]
+	return []error{nil, task.ErrMemory, nil, task.ErrCancelled}[id%4]
 }
 
 func (m *strictExecutor) Run(ctx context.Context, a task.Attempt) *task.Result {
 	want := m.cause(a.Task.ID)
-	if want == task.ErrCancelled {
-		time.AfterFunc(2*time.Millisecond, func() { m.cancel(a.Task.ID) })
+	if want != nil {
+		time.AfterFunc(2*time.Millisecond, func() { m.cancel(a.Task.ID, want) })
 	}
 	select {
 	case <-ctx.Done():
@@ -254,18 +228,14 @@ func (m *strictExecutor) Run(ctx context.Context, a task.Attempt) *task.Result {
 	return answer(a)
 }
 
-// TestEndConcernsOneAttempt checks that an attempt that ends just when it times out or is cancelled
+// TestEndConcernsOneAttempt checks that an attempt that ends just when it is cancelled
 // does not pass that on to the next attempt.
 func TestEndConcernsOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec := &strictExecutor{t: t}
-		r, err := New(config(8), &tasks{n: 4000, change: func(u *task.Task) {
-			if exec.cause(u.ID) == task.ErrTimeout {
-				u.Timeout = 2 * time.Millisecond
-			}
-		}}, exec, nil, nil)
+		r, err := New(config(8), &tasks{n: 4000}, exec, nil, nil)
 		require.NoError(t, err)
-		exec.cancel = func(id uint64) { r.Do(task.Command{Op: task.Cancel, IDs: []uint64{id}}) }
+		exec.cancel = func(id uint64, why error) { r.Do(task.Command{Op: task.Cancel, IDs: []uint64{id}, Err: why}) }
 		r.Wait()
 		require.Positive(t, exec.asked)
 	})

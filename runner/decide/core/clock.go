@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"time"
 
 	"crew/runner/decide/task"
@@ -29,52 +28,4 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// setTimer schedules the next overdue call for a running attempt that last wrote something at
-// heard. It does nothing if the executor enforces the limits itself.
-func (c *Core) setTimer(e *entry, heard time.Time) {
-	if c.pool.noTimers || e.task.Protocol != task.NoProtocol {
-		return
-	}
-	at := c.timeoutAt(e)
-	if idle := c.cfg.Limit.Idle; idle > 0 {
-		at = earlier(at, heard.Add(idle))
-	}
-	if !at.IsZero() {
-		c.queue.due.Push(&e.timer, at)
-	}
-}
-
-// timeoutAt returns when a running attempt reaches its timeout; zero for never.
-func (c *Core) timeoutAt(e *entry) time.Time {
-	timeout := cmp.Or(e.task.Timeout, c.cfg.Limit.Timeout)
-	if timeout <= 0 {
-		return time.Time{}
-	}
-	return e.begunRun.Add(timeout)
-}
-
-// overdue takes the next step in ending a running task, or asks how long it has been silent.
-func (c *Core) overdue(e *entry) {
-	switch {
-	case e.ladder != task.NotAsked:
-		c.kill(e)
-	case c.reached(c.timeoutAt(e)):
-		c.terminate(e, task.ErrTimeout)
-	default:
-		c.fx.Quiet = append(c.fx.Quiet, e.toAttempt())
-	}
-}
-
-// Quiet takes the answer to Effects.Quiet: for how long an attempt has written nothing.
-func (c *Core) Quiet(a task.Attempt, silent time.Duration) {
-	e, idle := c.entries[a.Task.ID], c.cfg.Limit.Idle
-	switch {
-	case e == nil || e.state != running || e.number != a.Number || e.ladder != task.NotAsked:
-	case silent >= idle:
-		c.terminate(e, task.Silent(idle))
-	default:
-		c.setTimer(e, c.run.Add(-silent))
-	}
 }

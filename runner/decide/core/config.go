@@ -24,7 +24,7 @@ type Config struct {
 // Pool configures the slots.
 type Pool struct {
 	Workers int           // slots on this machine
-	Remote  bool          // slots of other machines join and leave, and Workers is ignored; the executor enforces timeouts
+	Remote  bool          // slots of other machines join and leave, and Workers is ignored
 	Window  int           // attempts that a slot of this machine runs at once; less than 1 counts as 1
 	Ahead   int           // attempts sent to a remote slot beside the running one; PerKey, Caps, rates and weights must not limit starts then
 	Delay   time.Duration // minimum time between two starts
@@ -69,11 +69,9 @@ type Order struct {
 
 // Limit limits the time of each attempt and of the run. At most one of Run and Until is set.
 type Limit struct {
-	Timeout   time.Duration // of an attempt; 0 for none
-	Idle      time.Duration // how long an attempt may write nothing; 0 for no limit
-	KillAfter time.Duration // from asking an attempt to end until it is killed, and from the run's deadline until attempts are asked to end
-	Run       time.Duration // of the run; 0 for none
-	Until     time.Time     // deadline of the run on the machine's clock, not moved by suspension; zero for none
+	task.Limit               // which the executor enforces; KillAfter also passes from the run's deadline until attempts are asked to end
+	Run        time.Duration // of the run; 0 for none
+	Until      time.Time     // deadline of the run on the machine's clock, not moved by suspension; zero for none
 }
 
 // Retry configures the attempts that follow a failed one.

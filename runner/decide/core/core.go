@@ -67,7 +67,6 @@ type Effects struct {
 	Recall []task.Attempt   // attempts that the Executor must give back unless they have begun
 	Record []*task.Result   // final results to record and then pass to Core.Ended
 	Checks []*task.Task     // tasks to check for being up to date; the results go to Core.Checked
-	Quiet  []task.Attempt   // attempts whose silence must be measured, for Core.Quiet
 	Sample bool             // measure the load and the free memory of the machine, for Core.Sampled
 	Read   bool             // wake the reader
 	Show   bool             // wake the pump, which calls Core.Take
@@ -112,7 +111,7 @@ func New(cfg Config, exec Executor, now time.Time) *Core {
 		limits.Caps = append(limits.Caps, sched.Units{Name: limit.Name, N: len(limit.Units)})
 	}
 	o.clock = &c.clock
-	*p = pool{output: o, aheadMax: cfg.Pool.Ahead, noTimers: cfg.Pool.Remote || exec.Streams, machine: machine{cfg: cfg.Pool.Machine}}
+	*p = pool{output: o, aheadMax: cfg.Pool.Ahead, machine: machine{cfg: cfg.Pool.Machine}}
 	if p.tokens.Tokens = cfg.Pool.Tokens; p.tokens.Tokens != nil {
 		p.tokens.own = p.tokens.Own()
 	}
@@ -188,7 +187,7 @@ func (c *Core) handleDue() {
 		case e.state == delayed, e.state == timed:
 			c.schedule(e)
 		default:
-			c.overdue(e)
+			c.kill(e)
 		}
 	}
 	if c.reached(c.end.giveUpAt) {

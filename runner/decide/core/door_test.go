@@ -48,9 +48,6 @@ func (d *door) configure() {
 	cfg.Queue.Caps = []task.Cap{{Name: "db", Units: []string{"0"}}, {Name: "gpu", Units: []string{"x", "y"}}}
 	cfg.Pool.Window = 1 + d.intn(2)
 	cfg.Retry = Retry{Max: d.intn(3), Delay: 2 * time.Second, MaxDelay: 3 * time.Second, Jitter: func() float64 { return 1 }}
-	if d.oneIn(3) {
-		cfg.Limit.Timeout = 4 * time.Second
-	}
 	if d.oneIn(4) {
 		cfg.Pool.Machine = Machine{Load: float64(d.intn(6)), Memory: int64(d.intn(2) * 100), End: d.oneIn(2)}
 	}
@@ -142,10 +139,7 @@ func (d *door) checkBegin(a task.Attempt) (time.Duration, task.Outcome) {
 func (d *door) noteEnd(r *task.Result) {
 	id := r.Task.ID
 	d.latest[id] = r.Outcome
-	if limit := d.cfg.Limit.Timeout; limit > 0 && !d.suspended {
-		require.LessOrEqual(d.t, r.Duration(), limit+d.cfg.Limit.KillAfter)
-	}
-	if r.Outcome == task.Exit || r.Outcome == task.Timeout {
+	if r.Outcome == task.Exit {
 		if d.failures[id]++; d.failures[id] <= d.cfg.Retry.Max {
 			d.again[id] = d.now.Add([]time.Duration{2, 3}[d.failures[id]-1] * time.Second)
 		}

@@ -19,7 +19,6 @@ type pool struct {
 	idle      int               // slots without attempts
 	aheadMax  int               // attempts that may wait at each slot
 	recheckAt time.Time         // when to look for long attempts with others behind them; zero for never
-	noTimers  bool              // the executor enforces the time limits of attempts
 	tokens    tokens
 	machine   machine
 	streams   streams

@@ -110,10 +110,6 @@ func (s *scene) play(words []string) {
 		s.share(int(numbers(words[1])[0]))
 		s.flush()
 		s.printf("  %d there, %d held, %d of its own", s.tokens.there, s.tokens.held, s.tokens.all)
-	case "silent": // report, perhaps late, that an attempt has been silent for a minute
-		id := numbers(words[1])
-		a := task.Attempt{Task: &task.Task{ID: uint64(id[0])}, Number: int(id[1])}
-		s.step(func(c *Core) { c.Quiet(a, time.Minute) })
 	case "abort":
 		err := map[string]error{"EPIPE": syscall.EPIPE}[words[1]]
 		s.step(func(c *Core) { c.Abort(cmp.Or(err, errors.New(words[1]))) })
@@ -160,10 +156,6 @@ func (s *scene) begin(words []string) {
 			p := s.plan(r.Task.ID)
 			r.Unbegun, r.BadCommand, r.Fault = r.Outcome == task.Lost && p.tries <= p.Unbegun, p.Bad, p.Fault
 			r.Signal, r.Interrupted = p.Killed, p.Killed > 0
-		}
-		made.silent = func(a task.Attempt) time.Duration {
-			wrote := later(made.core.entries[a.Task.ID].begunRun, epoch.Add(made.Writes))
-			return max(0, made.core.run.Sub(wrote))
 		}
 		made.check = func(t *task.Task) *task.Result {
 			if s.plan(t.ID).Fresh {

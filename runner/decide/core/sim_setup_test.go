@@ -29,7 +29,7 @@ func config(workers int) Config {
 	return Config{
 		Pool:  Pool{Workers: workers},
 		Queue: Queue{Policy: policy("fifo"), Buffer: max(64, 2*workers)},
-		Limit: Limit{KillAfter: 5 * time.Second},
+		Limit: Limit{Limit: task.Limit{KillAfter: 5 * time.Second}},
 	}
 }
 
@@ -70,7 +70,6 @@ func (s *sim) add(tasks ...*task.Task) { s.ask(task.Command{Op: task.Add, Tasks:
 func remote(name string) Config {
 	cfg := config(0)
 	cfg.Pool.Remote, cfg.Queue.Policy = true, policy(name)
-	cfg.Limit.Timeout = time.Millisecond
 	return cfg
 }
 

@@ -28,7 +28,6 @@ type sim struct {
 	do     func(task.Attempt) (time.Duration, task.Outcome) // nil for a second and OK
 	result func(*task.Result)                               // completes a result; may be nil
 	check  func(*task.Task) *task.Result                    // checks tasks that make files; nil if all must run
-	silent func(task.Attempt) time.Duration                 // how long an attempt has written nothing
 	tokens *basket
 	note   func(*Effects, []task.Event) // gets the effects of each step; may be nil
 	// figures are those of the machine.
@@ -47,7 +46,7 @@ type sim struct {
 	seen     int            // events that note has got and the sinks have not taken
 	ends     []*task.Result // to record
 	checks   []*task.Task   // to check
-	answers  []func(*Core)  // to Tokens.Ask, and about silence
+	answers  []func(*Core)  // to Tokens.Ask
 	causes   []error        // why attempts were asked to end
 	over     bool
 	sampled  []time.Time
@@ -71,8 +70,6 @@ type surroundings struct {
 
 	Keeps bool // results are recorded before they take effect
 	Quiet bool // a script does not print the ends of tasks
-
-	Writes time.Duration // attempts write until then
 
 	// of the machine
 
@@ -131,9 +128,6 @@ func (s *sim) bring(fact func(*Core)) {
 	for _, a := range fx.Recall {
 		s.recalled = append(s.recalled, a.Task.ID)
 		s.endUnbegun(a.Task.ID)
-	}
-	for _, a := range fx.Quiet {
-		s.answers = append(s.answers, func(c *Core) { c.Quiet(a, s.silent(a)) })
 	}
 	if fx.Sample {
 		s.sampled = append(s.sampled, s.now)

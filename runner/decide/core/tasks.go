@@ -80,7 +80,6 @@ func (c *Core) noteStarted(e *entry) {
 // beginTurn begins an attempt when its turn in its slot has come.
 func (c *Core) beginTurn(e *entry) {
 	e.begunAt, e.begunRun = c.now, c.run
-	c.setTimer(e, c.run)
 	retry := 0
 	if n := len(e.before); n > 0 && !e.before[n-1].Outcome.Replaced() && !e.cameBack {
 		retry = e.failures - int(e.task.Failures)

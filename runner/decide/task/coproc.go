@@ -68,6 +68,13 @@ type Life struct {
 	Age     time.Duration // greatest age before the worker is replaced; 0 for no limit
 }
 
+// Limit limits an attempt. The fields Timeout and KillAfter of a task take precedence.
+type Limit struct {
+	Timeout   time.Duration // 0 for none
+	Idle      time.Duration // how long it may write nothing; 0 for no limit
+	KillAfter time.Duration // from asking it to end until it is killed
+}
+
 // Swap exchanges attempts between a worker of an Executor and its slot: the worker reports the results
 // of ended attempts, and gets the attempts to run from now on. Swap does not block. The slice next is
 // valid until the next call.

@@ -1,7 +1,5 @@
 package task
 
-import "time"
-
 // Plan says how the output of tasks is captured, shown and stored. It is decided once, before a run
 // opens anything.
 type Plan struct {
@@ -18,8 +16,7 @@ type Plan struct {
 // zero Bound sets no limit.
 type Bound struct {
 	Bytes int64
-	Cut   bool          // do not end the attempt
-	Grace time.Duration // from asking an attempt to end to killing it
+	Cut   bool // do not end the attempt
 }
 
 // BoundOf returns the bound on the output of t in a run with this plan.

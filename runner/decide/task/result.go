@@ -8,11 +8,7 @@ import (
 	"time"
 )
 
-// ErrTimeout is the cause of an attempt's context at the attempt's timeout.
-var ErrTimeout = errors.New("timed out")
-
-// Silent is the cause of an attempt's context once the attempt has written nothing for that time. It
-// is also the Err of the result.
+// Silent is the Err of the result of an attempt that has written nothing for that time.
 type Silent time.Duration
 
 // Error implements error.
@@ -31,11 +27,7 @@ var ErrOutOfMemory = errors.New("probably out of memory")
 
 // OutcomeOf returns the outcome of an attempt that was ended for the given cause.
 func OutcomeOf(cause error) Outcome {
-	_, silent := cause.(Silent)
-	switch {
-	case silent, cause == ErrTimeout:
-		return Timeout
-	case cause == ErrMemory:
+	if cause == ErrMemory {
 		return Memory
 	}
 	return Cancelled

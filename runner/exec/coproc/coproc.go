@@ -31,17 +31,12 @@ type Config struct {
 
 // Life says when workers start and end.
 type Life struct {
-	Eager   *task.Task     // if not nil, its command is started at once, and otherwise when the first record arrives
-	Ready   *regexp.Regexp // matches the line on stdout that says that a worker is ready; nil if workers write no such line
-	Start   time.Duration  // time within which this line must appear; 0 means no limit
-	Records int            // a worker is replaced after this many records; 0 means never
-	Age     time.Duration  // a worker is replaced after this time; 0 means never
-
-	// The fields Timeout and KillAfter of a task take precedence over these.
-
-	Timeout   time.Duration // of a record; 0 means none
-	Idle      time.Duration // of a record while the worker writes nothing; 0 means none
-	KillAfter time.Duration // time between asking a worker to end and killing it
+	Eager      *task.Task     // if not nil, its command is started at once, and otherwise when the first record arrives
+	Ready      *regexp.Regexp // matches the line on stdout that says that a worker is ready; nil if workers write no such line
+	Start      time.Duration  // time within which this line must appear; 0 means no limit
+	Records    int            // a worker is replaced after this many records; 0 means never
+	Age        time.Duration  // a worker is replaced after this time; 0 means never
+	task.Limit                // of a record
 }
 
 // Workers is a runner.Streamer. It is safe for concurrent use.

@@ -36,7 +36,7 @@ func TestWorkersAndTheirRecords(t *testing.T) {
 		Minutes                           time.Duration // they pass once there is a file "here"
 	}) {
 		t.Parallel()
-		life := Life{KillAfter: time.Duration(c.Timeout) * 25 * time.Millisecond}
+		life := Life{Limit: task.Limit{KillAfter: time.Duration(c.Timeout) * 25 * time.Millisecond}}
 		if c.Minutes > 60 {
 			life.Idle = time.Hour
 		}
@@ -210,9 +210,9 @@ func TestRun(t *testing.T) {
 	begun := t.TempDir() + "/begun"
 	go func() {
 		crewtest.Exists(t, begun)
-		cancel(task.ErrTimeout)
+		cancel(task.ErrMemory)
 	}()
-	require.Contains(t, run(ctx, 4, "echo >"+begun+"; exec sleep 1000"), "timeout signal 15|")
+	require.Contains(t, run(ctx, 4, "echo >"+begun+"; exec sleep 1000"), "memory signal 15|")
 	r := c.Run(t.Context(), task.Attempt{Task: &task.Task{ID: 6, Argv: []string{"true"}}, Number: 1, Slot: task.Slot{ID: 1}})
 	require.Equal(t, task.OK, r.Outcome)
 }
@@ -226,7 +226,7 @@ func TestEndedEarly(t *testing.T) {
 		switch swaps++; {
 		case swaps == 1:
 			c.Wake(1)
-			c.End(1, 1, 1, task.ErrTimeout)
+			c.End(1, 1, 1, task.ErrMemory)
 		case swaps == 2:
 			next = []task.Attempt{{Task: &task.Task{ID: 1, Argv: c.argv, Protocol: task.LineProtocol, Stdin: []byte("echo 1")}, Number: 1}}
 		case len(came) > 0:
@@ -234,5 +234,5 @@ func TestEndedEarly(t *testing.T) {
 		}
 		return next, left
 	})
-	require.Equal(t, task.Timeout, ended)
+	require.Equal(t, task.Memory, ended)
 }

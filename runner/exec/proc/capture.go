@@ -70,7 +70,7 @@ func (p *process) openStreams() error {
 	if !worker {
 		p.size = winSize(p.Local.size.Load())
 	}
-	if worker || !toFile && (p.Plan.Streams() || p.Plan.Keeps() || p.PTY || p.Idle || p.Plan.Bound.Bytes > 0) {
+	if worker || !toFile && (p.Plan.Streams() || p.Plan.Keeps() || p.PTY || p.Limit.Idle > 0 || p.Plan.Bound.Bytes > 0) {
 		if err := p.openPipe(1, &p.out.fd); err != nil {
 			return err
 		}
@@ -163,10 +163,12 @@ func (p *process) readOutput(s *stream, revents int16) {
 		if err := s.Write(buf[:n]); err != nil {
 			p.outputErr = err
 		}
-		if s.Room.Ends() && p.killer == nil {
-			why := task.TooMuch
-			p.terminate(why, syscall.SIGTERM)
-			p.killer = time.AfterFunc(cmp.Or(p.Task.KillAfter, s.Room.Grace), func() { p.terminate(why, syscall.SIGKILL) })
+		if s.Room.Ends() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.stage == task.NotAsked {
+				p.endLocked(task.TooMuch)
+			}
 		}
 	}
 }

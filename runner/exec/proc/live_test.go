@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,7 +17,7 @@ import (
 // TestLive checks that others can read the output of a running attempt. If they opened it before the
 // attempt ended, they can also read it afterwards.
 func TestLive(t *testing.T) {
-	l := local(t, nil)
+	l := local(t, func(c *Config) { c.Limit.Idle = time.Hour })
 	k := talk(t, l, "echo out; echo err >&2; read x; echo last; exec sleep 1000")
 	require.NotZero(t, l.PIDs()[7])
 	stdout, stderr, attempt := l.Live(7)

@@ -33,7 +33,7 @@ type Config struct {
 	Notice   func(string) // shows a message to the user; called in a goroutine of its own; may be nil
 	Terminal bool         // tasks run one at a time in the foreground of the controlling terminal
 	PTY      bool         // tasks write to pseudo-terminals, one for each output
-	Idle     bool         // record the times of output, for Silence
+	Limit    task.Limit   // of each attempt
 	Resources
 }
 
@@ -212,9 +212,7 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 	case task.StartFailed:
 		r.Err, r.Code, r.Signal = p.inputErr, 126, 0
 	case task.Timeout:
-		if cause := context.Cause(ctx); cause != task.ErrTimeout {
-			r.Err = cause
-		}
+		r.Err = p.silent
 	}
 	p.unpin()
 	if !l.shortage.threads.Load() {
@@ -222,9 +220,7 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	stop()
 	l.live.Add(-1)
-	if p.killer != nil {
-		p.killer.Stop()
-	}
+	p.timer.Stop()
 	p.handOver(r)
 	if p.killedEarly && r.Outcome == task.Signal { // not by crew: the program has not run
 		r.Close()

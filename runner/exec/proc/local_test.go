@@ -173,9 +173,9 @@ func TestEnds(t *testing.T) {
 			tk.ID = 100 + last.Add(1)
 			go func() { done <- l.Run(ctx, task.Attempt{Task: tk, Number: 1}) }()
 			if c.Asked {
-				want = task.Timeout
+				want = task.Memory
 				says("ready")
-				cancel(task.ErrTimeout)
+				cancel(task.ErrMemory)
 			}
 			if c.Kill != "" {
 				says(c.Kill)

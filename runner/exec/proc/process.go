@@ -32,18 +32,17 @@ type process struct {
 	pin         *kernel.Pin // nil if it is not pinned
 	child       [3]uintptr  // the child's standard streams, until it has started; see closeChildEnds
 	out, err    stream
-	in          int         // crew's end of the task's stdin; -1 if it is closed or there is none
-	input       Input       // still to be written to in
-	inputErr    error       // why input cannot be read
-	pidfd       int         // readable once the leader has exited; -1 if it is not open
-	deadline    time.Time   // when to stop reading, once the leader has exited
-	files       int64       // how much the attempt took from Local.filesRoom
-	outputErr   error       // why output cannot be stored
-	killer      *time.Timer // kills it, because it has been asked to end for too much output; or nil
-	leaked      bool        // processes that the leader left behind held its pipes open, and were killed
-	leftBehind  []string    // names of the processes that the leader left behind and crew has killed
-	daemons     []string    // names of the daemons, which crew does not kill
-	killedEarly bool        // the leader was killed before it executed the program
+	in          int       // crew's end of the task's stdin; -1 if it is closed or there is none
+	input       Input     // still to be written to in
+	inputErr    error     // why input cannot be read
+	pidfd       int       // readable once the leader has exited; -1 if it is not open
+	deadline    time.Time // when to stop reading, once the leader has exited
+	files       int64     // how much the attempt took from Local.filesRoom
+	outputErr   error     // why output cannot be stored
+	leaked      bool      // processes that the leader left behind held its pipes open, and were killed
+	leftBehind  []string  // names of the processes that the leader left behind and crew has killed
+	daemons     []string  // names of the daemons, which crew does not kill
+	killedEarly bool      // the leader was killed before it executed the program
 
 	stopReported bool         // the user knows that the task has stopped; used by the guardian's timer
 	lastOutput   atomic.Int64 // time of the last output, or of the start, by Local.Clock; with Config.Idle
@@ -56,7 +55,14 @@ type process struct {
 	reaped  bool         // the ID may belong to another process: never signal it again
 	endedBy task.Outcome // the first reason why crew ended it, or 0
 	kin     *kin         // nil until its processes are first looked for
-	written int64        // size of the file that is its stdout at the last call of silence
+	written int64        // size of the file that is its stdout at the last call of silenceLocked
+
+	// state of checkLimits
+
+	timer  *time.Timer   // calls it
+	stage  task.EndStage // how far it was ended for a limit
+	due    time.Duration // its timeout or, once it was asked to end, when it is killed, by Local.Clock
+	silent error         // says that it was ended for its silence, or nil
 }
 
 // unpin releases the pin, if there is one.
@@ -70,6 +76,10 @@ func (p *process) unpin() {
 func (p *process) terminate(why task.Outcome, sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.terminateLocked(why, sig)
+}
+
+func (p *process) terminateLocked(why task.Outcome, sig syscall.Signal) {
 	if p.reaped || p.pid == 0 {
 		return
 	}

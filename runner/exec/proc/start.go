@@ -122,6 +122,7 @@ func (l *Local) startOnce(ctx context.Context, a task.Attempt, argv []string) (*
 	}
 	p.out.Room = spool.NewRoom(l.Plan.BoundOf(a.Task))
 	p.err.Room = p.out.Room
+	p.startTimer()
 	return p, nil
 }
 

@@ -97,7 +97,7 @@ func (m *model) worker() *modelWorker {
 	require.NoError(m, err)
 	exec := w.crew.Executor(w)
 	w.run, err = runner.New(core.Config{
-		Pool: core.Pool{Workers: modelSlots}, Queue: core.Queue{Policy: policy, Buffer: 1000, PerKey: 1}, Limit: core.Limit{KillAfter: time.Second}, Feed: core.Feed{Open: true},
+		Pool: core.Pool{Workers: modelSlots}, Queue: core.Queue{Policy: policy, Buffer: 1000, PerKey: 1}, Limit: core.Limit{Limit: task.Limit{KillAfter: time.Second}}, Feed: core.Feed{Open: true},
 	}, w.crew, exec, nil, []runner.Sink{w.crew})
 	require.NoError(m, err)
 	close(made)

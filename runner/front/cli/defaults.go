@@ -22,7 +22,7 @@ func newOptions(c *command) *Options {
 		Failure: Failure{
 			Retry:   core.Retry{Delay: time.Second, MaxDelay: time.Minute},
 			RetryOn: RetryOn{{To: anyStatus}},
-			Limit:   core.Limit{KillAfter: 5 * time.Second},
+			Limit:   core.Limit{Limit: task.Limit{KillAfter: 5 * time.Second}},
 		},
 		Output: Output{Mode: "group"},
 		Show:   Show{Progress: "auto", CI: "auto"},

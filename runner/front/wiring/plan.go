@@ -101,7 +101,6 @@ func (p *plan) planOutput(o *cli.Options, getenv func(string) string, person boo
 		Attempts: out.JUnit != "",
 	}
 	p.Bound = o.Failure.Bound
-	p.Bound.Grace = o.Failure.Limit.KillAfter
 	switch mode := out.Mode; {
 	case mode == "none" && out.JSON:
 		p.Show = task.ShowFacts

@@ -298,7 +298,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	cfg := proc.Config{
 		Dir: o.Pool.Workdir, Env: w.environ(), Outputs: w.outputs(),
 		Notice: w.screen.Notice, Terminal: o.Pool.TTY, PTY: o.Pool.PTY,
-		Idle: o.Failure.Limit.Idle > 0, Resources: proc.Resources{Processes: w.plan.processes},
+		Limit: o.Failure.Limit.Limit, Resources: proc.Resources{Processes: w.plan.processes},
 	}
 	if o.Makes.Any() {
 		cfg.Spare = target.Descriptors()

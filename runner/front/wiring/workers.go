@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"crew/runner"
-	"crew/runner/decide/core"
 	"crew/runner/decide/task"
 	"crew/runner/exec/coproc"
 	"crew/runner/exec/proc"
@@ -34,8 +33,8 @@ func checkWorker(o *cli.Options, cfg expand.Config) error {
 }
 
 // newLife returns the life of a persistent worker on this machine.
-func newLife(l task.Life, f core.Limit) coproc.Life {
-	life := coproc.Life{Start: l.Start, Records: l.Records, Age: l.Age, Timeout: f.Timeout, Idle: f.Idle, KillAfter: f.KillAfter}
+func newLife(l task.Life, f task.Limit) coproc.Life {
+	life := coproc.Life{Start: l.Start, Records: l.Records, Age: l.Age, Limit: f}
 	if l.Ready != "" {
 		life.Ready, _ = regexp.Compile(l.Ready) // cli has checked it
 	}
@@ -44,12 +43,12 @@ func newLife(l task.Life, f core.Limit) coproc.Life {
 
 // workerExecutor returns the executor of crew worker, or of a run with persistent workers.
 func (w *wiring) workerExecutor(local *proc.Local) runner.Executor {
-	cfg := coproc.Config{Local: local, Life: newLife(w.opts.Coproc.Life, w.opts.Failure.Limit)}
+	cfg := coproc.Config{Local: local, Life: newLife(w.opts.Coproc.Life, w.opts.Failure.Limit.Limit)}
 	cfg.Stray = func(s task.Slot) io.WriteCloser { return w.stdout.OpenStderr("worker " + strconv.Itoa(s.ID)) }
 	if w.worker != nil {
 		cfg.LifeOf = func(t *task.Task) coproc.Life {
 			if l := w.worker.Life(t); l != nil {
-				return newLife(*l, w.opts.Failure.Limit)
+				return newLife(*l, w.opts.Failure.Limit.Limit)
 			}
 			return cfg.Life
 		}

@@ -17,12 +17,11 @@ import (
 
 // talker is an attempt that runs a script.
 type talker struct {
-	t      *testing.T
-	l      *Local
-	lines  *os.File // read by the script
-	a      task.Attempt
-	cancel context.CancelCauseFunc
-	over   chan *task.Result
+	t     *testing.T
+	l     *Local
+	lines *os.File // read by the script
+	a     task.Attempt
+	over  chan *task.Result
 }
 
 // talk starts a talker. If a file is given, it is the stdout of the attempt.
@@ -37,26 +36,35 @@ func talk(t *testing.T, l *Local, script string, files ...string) *talker {
 	for _, file := range files {
 		k.a.Task.Makes = &task.Making{Targets: []task.Target{{Path: file}}, Stdout: true}
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	k.cancel = cancel
-	require.Zero(t, l.Silence(k.a), "nothing runs")
-	go func() { k.over <- l.Run(ctx, k.a) }()
+	go func() { k.over <- l.Run(context.Background(), k.a) }()
 	crewtest.Until(t, func() bool { return len(l.PIDs()) == 1 }, "the task")
 	return k
+}
+
+// silence returns how long the attempt has written nothing. It may be too long already.
+func (k *talker) silence() (d time.Duration) {
+	k.l.groups.each(func(p *process) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		d = p.silenceLocked()
+	})
+	return d
 }
 
 // heard waits until output has been read in the last hour.
 func (k *talker) heard() {
 	k.t.Helper()
-	crewtest.Until(k.t, func() bool { s := k.l.Silence(k.a); return 0 < s && s < time.Hour }, "the output to be read")
+	crewtest.Until(k.t, func() bool { s := k.silence(); return 0 < s && s < time.Hour }, "the output to be read")
 }
 
-// end ends the attempt because of its silence.
+// end waits until the attempt has ended because of its silence.
 func (k *talker) end() *task.Result {
-	k.cancel(task.Silent(time.Hour))
+	k.l.groups.each((*process).checkLimits)
+	require.Len(k.t, k.l.PIDs(), 1)
+	hours(k.l, 1)
+	k.l.groups.each((*process).checkLimits)
 	r := <-k.over
 	r.Close()
-	require.Zero(k.t, k.l.Silence(k.a))
 	return r
 }
 
@@ -73,7 +81,7 @@ func TestSilence(t *testing.T) {
 		"a file":  func(*Config) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := local(t, func(c *Config) { c.Idle = true; change(c) })
+			l := local(t, func(c *Config) { c.Limit.Idle = time.Hour; change(c) })
 			var files []string
 			if name == "a file" {
 				files = []string{t.TempDir() + "/out"}
@@ -81,12 +89,12 @@ func TestSilence(t *testing.T) {
 			k := talk(t, l, "read x; echo out; read x; echo err >&2; exec sleep 1000", files...)
 			for range 2 {
 				hours(l, 1)
-				require.GreaterOrEqual(t, l.Silence(k.a), time.Hour)
+				require.GreaterOrEqual(t, k.silence(), time.Hour)
 				k.lines.WriteString("\n")
 				k.heard()
 			}
 			l.Suspend()
-			require.Equal(t, l.Silence(k.a), l.Silence(k.a), "the time stands still")
+			require.Equal(t, k.silence(), k.silence(), "the time stands still")
 			l.Resume()
 			_, _, attempt := l.Live(7)
 			require.Equal(t, name != "nothing", attempt == 1, "its output can be read meanwhile")
@@ -103,17 +111,29 @@ func TestSilence(t *testing.T) {
 func TestUnreadOutputIsNoSilence(t *testing.T) {
 	taken, here := io.Pipe()
 	l := local(t, func(c *Config) {
-		c.Idle, c.Plan.Show = true, task.ShowLines
+		c.Limit.Idle, c.Plan.Show = time.Hour, task.ShowLines
 		c.Open = func(task.Attempt) (out, err io.WriteCloser) { return here, new(crewtest.Output) }
 	})
 	k := talk(t, l, "echo a; read x; echo b; exec sleep 1000")
 	_, err := taken.Read(make([]byte, 1))
 	require.NoError(t, err)
 	k.lines.WriteString("\n")
-	crewtest.Until(t, func() bool { return l.Silence(k.a) == 0 }, "the output")
+	crewtest.Until(t, func() bool { return k.silence() == 0 }, "the output")
 	hours(l, 2)
-	require.Zero(t, l.Silence(k.a))
+	require.Zero(t, k.silence())
 	taken.Close()
 	k.heard()
 	k.end()
+}
+
+// An attempt that ignores SIGTERM at its timeout is killed.
+func TestTimeout(t *testing.T) {
+	l := local(t, func(c *Config) { c.Limit = task.Limit{Timeout: time.Hour, KillAfter: 20 * time.Millisecond} })
+	ignores := sh("trap '' TERM; echo; while :; do sleep 1000; done")
+	ignores.Timeout = 300 * time.Millisecond
+	r := run(l, ignores)
+	require.Equal(t, task.Timeout, r.Outcome)
+	require.Equal(t, int(syscall.SIGKILL), r.Signal)
+	require.NoError(t, r.Err)
+	require.GreaterOrEqual(t, r.Duration(), ignores.Timeout+20*time.Millisecond)
 }
