@@ -14,7 +14,7 @@ import (
 
 const outputPrefix = "output."
 
-// outputs is a file in which the outputs of a journal are stored one after another. The lines of
+// outputs is a file with the outputs of a journal, one after another. The lines of
 // the journal say where each one is, and its first line has the number of the file. It is safe for
 // concurrent use.
 type outputs struct {

@@ -152,7 +152,7 @@ func (t *table) find(id identity) *entry {
 	return e
 }
 
-// add is like find, but adds an entry if there is none.
+// add is like find, but adds a missing entry.
 func (t *table) add(id identity) *entry {
 	i, e := t.search(&id)
 	if e == nil {
@@ -185,7 +185,7 @@ func (t *table) grow() {
 	free()
 }
 
-// all is an iter.Seq of the entries in the order in which they were added. The caller may change
+// all is an iter.Seq of the entries in the order of adding. The caller may change
 // each entry until the next use of the table.
 func (t *table) all(yield func(*entry) bool) {
 	for n := range uint32(t.n) {

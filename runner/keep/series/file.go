@@ -24,7 +24,7 @@ const (
 	keptDays    = 366
 )
 
-// archive is what the file holds: the figures of a queue, by the minute for a day and by the day (UTC) for a
+// archive is the content of the file: the figures of a queue, by the minute for a day and by the day (UTC) for a
 // year.
 type archive struct {
 	Version int      `json:"version"`
@@ -74,7 +74,7 @@ func read(f *os.File, err error) ([]Curves, error) {
 	return a.Curves, err
 }
 
-// restore adds the points of c, except those of the future.
+// restore adds the points of c, except points of the future.
 func (b *Builder) restore(c Curves) {
 	for i, p := range c.Points {
 		at := c.Start.UnixNano() + int64(i)*b.width

@@ -26,7 +26,7 @@ type listed struct {
 	all   int64
 }
 
-// latestRun puts the tasks of later runs first, so they push out those of earlier runs.
+// latestRun puts the tasks of later runs first, so they push out tasks of earlier runs.
 func latestRun(a, b Ended) int { return cmp.Compare(b.Run, a.Run) }
 
 // firstRun puts the tasks of earlier runs first.
