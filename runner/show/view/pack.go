@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
-	"strconv"
 
 	"crew/runner/decide/task"
 	"crew/runner/show/history"
@@ -29,7 +28,7 @@ type packed struct {
 	Blocked []history.Blocked `json:"blocked"`
 	Names   []string          `json:"names"`
 
-	Columns [12]json.RawMessage `json:"columns"` // of the attempts
+	Columns [12][]int64 `json:"columns"` // of the attempts
 }
 
 // pack returns the data of a page: base64 of gzip of JSON.
@@ -66,7 +65,7 @@ func squeeze(p *packed) (string, error) {
 // columns returns the attempts as columns: task, start, command, run, attempt, lane, outcome, final,
 // code, key, took, waited. Commands and keys are indexes in names. Times are in units of 0.1 ms, or -1
 // if unknown. The first three columns hold differences to the previous number.
-func columns(a *history.Attempts) (columns [12]json.RawMessage, names []string) {
+func columns(a *history.Attempts) (columns [12][]int64, names []string) {
 	index := map[string]int64{}
 	name := func(s string) int64 {
 		i, known := index[s]
@@ -78,7 +77,6 @@ func columns(a *history.Attempts) (columns [12]json.RawMessage, names []string) 
 	}
 	name("")
 	var last [3]int64
-	between := byte('[')
 	for i := range a.List {
 		x, final := &a.List[i], int64(0)
 		if x.Final {
@@ -89,14 +87,9 @@ func columns(a *history.Attempts) (columns [12]json.RawMessage, names []string) 
 			at[0] - last[0], at[1] - last[1], at[2] - last[2], int64(x.Run), int64(x.Number), int64(x.Lane), int64(x.Outcome),
 			final, int64(x.Code), name(x.Key), tenths(x.Took), tenths(x.Waited),
 		} {
-			columns[c] = strconv.AppendInt(append(columns[c], between), n, 10)
+			columns[c] = append(columns[c], n)
 		}
-		last, between = at, ','
-	}
-	for c := range columns {
-		if len(a.List) > 0 {
-			columns[c] = append(columns[c], ']')
-		}
+		last = at
 	}
 	return columns, names
 }
