@@ -2,10 +2,11 @@ package journal
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"crew/runner/decide/task"
@@ -64,24 +65,16 @@ func appendAttempts(b []byte, before []*task.Result) []byte {
 const stampName = "made"
 
 func appendStamp(b []byte, s task.Stamp) []byte {
-	return fmt.Appendf(task.AppendName(b, stampName), `"%016x%016x%016x"`, s.Command, s.Inputs, uint64(s.Since))
+	numbers, _ := binary.Append(nil, binary.BigEndian, s) // never fails for a Stamp
+	return append(hex.AppendEncode(append(task.AppendName(b, stampName), '"'), numbers), '"')
 }
 
 // parseStamp parses the value of a stamp member. An invalid one gives the zero Stamp, which no task
 // has.
-func parseStamp(v []byte) task.Stamp {
-	const digits = 16 // per number
-	var n [3]uint64
-	if len(v) != digits*len(n) {
-		return task.Stamp{}
-	}
-	for i := range n {
-		var err error
-		if n[i], err = strconv.ParseUint(string(v[digits*i:][:digits]), 16, 64); err != nil {
-			return task.Stamp{}
-		}
-	}
-	return task.Stamp{Command: n[0], Inputs: n[1], Since: int64(n[2])}
+func parseStamp(v []byte) (s task.Stamp) {
+	numbers, _ := hex.AppendDecode(nil, v)
+	_, _ = binary.Decode(numbers, binary.BigEndian, &s)
+	return s
 }
 
 // record is a parsed line.
