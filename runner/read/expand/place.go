@@ -173,6 +173,9 @@ func (c *compiler) parserDifference(n syntax.Node) string {
 			return "<( ) within ${…}"
 		}
 	case *syntax.Redirect:
+		if (n.Op == syntax.DplIn || n.Op == syntax.DplOut) && c.src[n.Word.Pos().Offset()] == '-' && n.Word.Lit() != "-" {
+			return "a word right after >&-" // bash runs it
+		}
 		if n.Hdoc == nil {
 			break
 		}
