@@ -96,11 +96,13 @@ func (c Command) checkOperators() error {
 	}
 }
 
-// inOne returns the hint to write all words in one.
+// inOne returns the hint to write all words in one, or ::: before values.
 func (c Command) inOne() string {
 	hint := "write " + task.Quote(strings.Join(c.Words, " ")) + " for one"
 	if strings.HasPrefix(c.Words[1], "-") {
 		hint += ", options of crew before it"
+	} else if strings.Contains(c.Words[0], "{") {
+		hint = "put ::: before values, or " + hint
 	}
 	return hint
 }

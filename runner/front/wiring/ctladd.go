@@ -86,12 +86,10 @@ func (c *ctl) add() error {
 	}
 	err = c.eachBatch(a.send)
 	a.wg.Wait()
-	switch {
-	case err != nil:
+	if err = cmp.Or(err, a.err); err != nil {
 		return err
-	case a.err != nil:
-		return a.err
-	case !c.Wait:
+	}
+	if !c.Wait {
 		a.printStart()
 	}
 	return a.finish()
@@ -326,19 +324,18 @@ func (c *ctl) statusOf(ended []task.Facts) error {
 
 // leaveAtHub leaves the tasks at a hub, for a crew serve that may not run yet.
 func (c *ctl) leaveAtHub() error {
-	send := func(leave func([]byte) error, words []task.Bytes) error {
-		all := c.Adds
-		all.Values, all.Lines = words, c.Stdin
-		line, err := json.Marshal(control.Request{V: control.Version, Op: "add", Add: &all})
-		if err == nil {
-			err = leave(line)
-		}
-		if errors.Is(err, context.DeadlineExceeded) {
-			return failure(statusBusy, "the hub did not accept the tasks in time: --block DUR waits longer")
-		}
-		return err
-	}
 	return c.far.Leave(&Call{Options: &cli.Options{Ctl: *c.Ctl}, Notice: c.notice}, func(leave func([]byte) error) error {
-		return c.eachBatch(func(words []task.Bytes) error { return send(leave, words) })
+		return c.eachBatch(func(words []task.Bytes) error {
+			all := c.Adds
+			all.Values, all.Lines = words, c.Stdin
+			line, err := json.Marshal(control.Request{V: control.Version, Op: "add", Add: &all})
+			if err == nil {
+				err = leave(line)
+			}
+			if errors.Is(err, context.DeadlineExceeded) {
+				return failure(statusBusy, "the hub did not accept the tasks in time: --block DUR waits longer")
+			}
+			return err
+		})
 	})
 }

@@ -42,7 +42,7 @@ type wiring struct {
 	times     *times // nil without --times
 	share     *share // nil without --shard
 	source    *source
-	tasks     runner.Source // brings the tasks: the input, or what was opened later
+	tasks     runner.Source // the source of the tasks: the input, or what takes its place
 	total     *total
 	store     *spool.Store
 	stdout    *sink.Stdout
