@@ -157,7 +157,7 @@ func (w *worker) taskOf(a *Attempt) *task.Task {
 		task.Task
 		task.Origin
 	})
-	turn := a.Run + " " + strconv.Itoa(a.Slot)
+	turn := runKey(a.User, a.Run) + " " + strconv.Itoa(a.Slot)
 	if a.Protocol != task.NoProtocol && w.seats.Window > 1 { // it will wait for its seat
 		turn += " " + strconv.FormatUint(a.Task, 10)
 	}
