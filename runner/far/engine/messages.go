@@ -12,7 +12,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the hub exchange. Different
 // versions refuse each other.
-const Version = 19
+const Version = 20
 
 // maxMessage limits the length of a message in bytes. The receiver fetches longer data.
 const maxMessage = outbox.Piece
@@ -37,8 +37,9 @@ type Attempt struct {
 	_ struct{} `cbor:",toarray"`
 	ID
 	Token    Token
-	Keep     bool     // the worker must keep the result until the submitter has recorded it
-	Identity [16]byte // of the task, with --state
+	Whole    travel.Blob // the encoded attempt, if it is too long for a message; this one then has only ID, Token and User
+	Keep     bool        // the worker must keep the result until the submitter has recorded it
+	Identity [16]byte    // of the task, with --state
 	Slot     int
 	Key      string
 	Units    []task.Units // units that the submitter has allotted
@@ -112,14 +113,6 @@ func badUnits(u task.Units) bool {
 	return !task.IsCapName(u.Name) || slices.ContainsFunc(u.Held, func(s string) bool { return s == "" || !task.Plain(s) })
 }
 
-// Big announces an attempt that is too long for a message.
-type Big struct {
-	ID
-	Token       Token
-	User        string
-	travel.Blob // the encoded Attempt
-}
-
 // AttemptOrder is an order about an attempt that its worker has.
 type AttemptOrder struct {
 	_ struct{} `cbor:",toarray"`
@@ -183,7 +176,6 @@ func badFacts(f *task.Facts) bool {
 // The kinds of messages of attempts.
 const (
 	kindAttempt = 'a'
-	kindBig     = 'b'
 	kindOrder   = 'o'
 	kindChunk   = 'c'
 	kindFinal   = 'f'

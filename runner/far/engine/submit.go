@@ -306,7 +306,7 @@ func (x *submitter) sendAttempt(ctx context.Context, p *pendingAttempt) error {
 		if p.body, err = x.s.blobs.Add(spool.Text(msg), int64(len(msg))); err != nil {
 			return err
 		}
-		msg = encode(kindBig, &Big{m.ID, m.Token, m.User, p.body})
+		msg = encode(kindAttempt, &Attempt{ID: m.ID, Token: m.Token, Whole: p.body, Trip: travel.Trip{User: m.User}})
 	}
 	x.attempts.send(p.worker, msg, func() { x.attempts.markDelivered(p) })
 	return nil

@@ -138,9 +138,9 @@ func (b *broker) worker(name string, slots int, run func(*fake, *Attempt)) *fake
 	require.NoError(b.t, err)
 	_, err = f.s.serveMessages(taskSubject("q", f.presence.ID, "*", "*"), func(_ string, data []byte) {
 		for part := range splitMessages(data) {
-			if big, err := decode[Big](part, kindBig); err == nil {
+			if a, err := decode[Attempt](part, kindAttempt); err == nil && a.Whole.Name != "" {
 				var msg bytes.Buffer
-				_ = f.s.blobs.Pull(context.Background(), big.User, big.Blob, 0, &msg)
+				_ = f.s.blobs.Pull(context.Background(), a.User, a.Whole, 0, &msg)
 				part = msg.Bytes()
 			}
 			if a, err := decode[Attempt](part, kindAttempt); err == nil {

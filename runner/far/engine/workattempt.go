@@ -88,11 +88,8 @@ func (w *worker) receiveOne(l *lease, subject string, data []byte) (*heldAttempt
 		w.obey(o)
 		return nil, nil
 	}
-	big, err := decode[Big](data, kindBig)
-	a := &Attempt{}
-	if err == nil {
-		a.ID, a.Token, a.User = big.ID, big.Token, big.User
-	} else if a, err = decode[Attempt](data, kindAttempt); err != nil {
+	a, err := decode[Attempt](data, kindAttempt)
+	if err != nil {
 		return nil, err
 	}
 	if a.Run != run || a.User != user {
@@ -103,8 +100,8 @@ func (w *worker) receiveOne(l *lease, subject string, data []byte) (*heldAttempt
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	switch {
 	case !w.accept(h):
-	case big != nil:
-		go w.fetchBig(h, subject, big) // later attempts need not wait
+	case a.Whole.Name != "":
+		go w.fetchBig(h, subject, a.Whole) // later attempts need not wait
 	default:
 		w.setTask(h, a, subject, data)
 		return h, nil
@@ -113,14 +110,14 @@ func (w *worker) receiveOne(l *lease, subject string, data []byte) (*heldAttempt
 }
 
 // fetchBig fetches an attempt that is too long for a message, and admits it.
-func (w *worker) fetchBig(h *heldAttempt, subject string, b *Big) {
+func (w *worker) fetchBig(h *heldAttempt, subject string, whole travel.Blob) {
 	var msg bytes.Buffer
 	var a *Attempt
 	err := errGarbage
 	w.bigSem <- struct{}{}
 	defer func() { <-w.bigSem }()
-	if b.Size <= maxTaskSize {
-		err = w.s.blobs.Pull(h.ctx, b.User, b.Blob, 0, &msg)
+	if whole.Size <= maxTaskSize {
+		err = w.s.blobs.Pull(h.ctx, h.User, whole, 0, &msg)
 	}
 	if err == nil {
 		a, err = decode[Attempt](msg.Bytes(), kindAttempt)
