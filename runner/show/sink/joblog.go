@@ -236,7 +236,7 @@ func appendRow(b []byte, e *task.Event, mark string) []byte {
 	case task.Timeout, task.Cancelled, task.Lost, task.BadAnswer, task.NoOutput, task.Memory, task.TooMuch:
 		code = -1
 	}
-	runtime := seconds(r.Duration().Milliseconds())
+	runtime := seconds(r.Duration().Round(time.Millisecond).Milliseconds())
 	b = strconv.AppendUint(b, t.ID, 10)
 	b = append(b, "\t"+cmp.Or(r.Host, ":")+"\t"+seconds(start.UnixMilli())+"\t"+mark+"          "[min(len(runtime), 10):]+runtime+"\t"...)
 	for _, n := range [...]int64{t.InputSize(), task.Length(r.Stdout), int64(code), int64(r.Signal)} {

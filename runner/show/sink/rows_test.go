@@ -75,12 +75,12 @@ type happening struct {
 	Bad     bool // it cannot run
 
 	task.Result
-	Ran        []text // the command that ran
-	Cut        bool   // its last output cannot be read
-	Earlier    bool   // it is known from an earlier run
-	Never      bool   // it never began
-	Unmade     bool   // there was no attempt
-	Start, End int64  // in milliseconds since 1970
+	Ran        []text  // the command that ran
+	Cut        bool    // its last output cannot be read
+	Earlier    bool    // it is known from an earlier run
+	Never      bool    // it never began
+	Unmade     bool    // there was no attempt
+	Start, End float64 // in milliseconds since 1970
 	Error      string
 	Tail       string
 	Out, Err   text
@@ -109,7 +109,7 @@ func (h *happening) result(t testing.TB) *task.Result {
 		r.Err = errors.New(h.Error)
 	}
 	if h.End > 0 {
-		r.Start, r.End = time.UnixMilli(h.Start), time.UnixMilli(h.End)
+		r.Start, r.End = time.UnixMicro(int64(h.Start*1000)), time.UnixMicro(int64(h.End*1000))
 	}
 	for i := range h.Before {
 		b := h.Before[i].result(t)
