@@ -22,6 +22,7 @@ const (
 	version     = 1
 	keptMinutes = 24 * 60
 	keptDays    = 366
+	mostBytes   = 4 << 20 // of a file; the longest has about a tenth of this
 )
 
 // archive is the content of the file: the figures of a queue, by the minute for a day and by the day (UTC) for a
@@ -67,7 +68,7 @@ func read(f *os.File, err error) ([]Curves, error) {
 	}
 	defer f.Close()
 	var a archive
-	text, err := io.ReadAll(f)
+	text, err := io.ReadAll(io.LimitReader(f, mostBytes))
 	if err == nil && (json.Unmarshal(text, &a) != nil || a.Version != version || len(a.Curves) != 2) {
 		err = fmt.Errorf("%s: this file has no figures of crew", f.Name())
 	}
