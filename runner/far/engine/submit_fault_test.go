@@ -161,8 +161,8 @@ func TestWorkerIsThereAfterAll(t *testing.T) {
 }
 
 // realWorker returns a real worker, and the session of a submitter.
-func (b *broker) realWorker() (*modelWorker, *session) {
-	m := &model{T: b.t, broker: b, rand: crewtest.Rand(b.t, 0), ttl: 8 * time.Second, running: map[string]int{}, begun: map[int]int{}, whole: map[int]int{}, latest: map[string]int{}}
+func (b *broker) realWorker(ttl time.Duration) (*modelWorker, *session) {
+	m := &model{T: b.t, broker: b, rand: crewtest.Rand(b.t, 0), ttl: ttl, running: map[string]int{}, begun: map[int]int{}, whole: map[int]int{}, latest: map[string]int{}}
 	return m.worker(), b.connect(nil)
 }
 
@@ -177,33 +177,51 @@ func (w *modelWorker) give(s *session, n int) *Attempt {
 	return a
 }
 
+// beat sends a heartbeat of the run.
+func (w *modelWorker) beat(s *session, b Heartbeat) {
+	b.Run = "run"
+	require.NoError(w.model, s.heartbeat(heartbeatSubject("q", s.user), b))
+}
+
+// silence has the worker hear nothing from the run for some time.
+func (w *modelWorker) silence(s *session, since time.Duration) {
+	w.crew.mu.Lock()
+	w.crew.runs[runKey(s.user, "run")].heard -= since
+	w.crew.mu.Unlock()
+	time.Sleep(300 * time.Millisecond)
+}
+
+func (w *modelWorker) drain() {
+	w.run.Do(task.Command{Op: task.Drain})
+	<-w.over
+}
+
 // A run can end while the outbox of a worker is full of its results.
 func TestEndOfRunWithFullOutbox(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
-		w, s := b.realWorker()
+		w, s := b.realWorker(8 * time.Second)
 		w.give(s, 6)
 		w.give(s, 7) // it waits for its turn
 		time.Sleep(time.Second)
 		w.crew.out.Send(resultSubject(s.user, "run", "w"), make([]byte, 64<<20), func() {})
-		require.NoError(t, s.heartbeat(heartbeatSubject("q", s.user), Heartbeat{Run: "run", Epoch: 1, Over: true}))
+		w.beat(s, Heartbeat{Epoch: 1, Over: true})
 		since := time.Now()
 		w.crew.out.Flush()
 		require.Less(t, time.Since(since), time.Second)
-		w.run.Do(task.Command{Op: task.Drain})
-		<-w.over
+		w.drain()
 	})
 }
 
 // A user who knows the ID of a run can neither take it over nor end it, before it begins or later.
 func TestRunOfAnother(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
-		w, s := b.realWorker()
+		w, s := b.realWorker(8 * time.Second)
 		eve := b.connect(nil)
 		eve.user = "eve"
 		attack := func() {
 			_, err := eve.ask(t.Context(), orderSubject("q", w.crew.lease.id, eve.user), Order{Op: opLeave, Run: "run", Epoch: maxEpoch})
 			require.NoError(t, err)
-			require.NoError(t, eve.heartbeat(heartbeatSubject("q", eve.user), Heartbeat{Run: "run", Epoch: 9, Over: true}))
+			w.beat(eve, Heartbeat{Epoch: 9, Over: true})
 		}
 		w.give(eve, 1)
 		attack()
@@ -215,16 +233,51 @@ func TestRunOfAnother(t *testing.T) {
 		fin, err := decode[Final](crewtest.Receive(t, ends, "the end of the attempt").Data, kindFinal)
 		require.NoError(t, err)
 		require.Equal(t, task.OK, fin.Outcome)
-		require.NoError(t, s.heartbeat(heartbeatSubject("q", s.user), Heartbeat{Run: "run", Epoch: 1, Over: true}))
-		w.run.Do(task.Command{Op: task.Drain})
-		<-w.over
+		w.beat(s, Heartbeat{Epoch: 1, Over: true})
+		w.drain()
+	})
+}
+
+// A run that reappears learns that an attempt is lost once that has ended.
+func TestLostOnceEnded(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		w, s := b.realWorker(8 * time.Second)
+		w.give(s, 4)
+		time.Sleep(100 * time.Millisecond)
+		w.silence(s, time.Minute)
+		ends := make(chan *nats.Msg, 10)
+		_, err := s.nc.ChanSubscribe(resultSubject(s.user, "run", allWorkers), ends)
+		require.NoError(t, err)
+		w.beat(s, Heartbeat{Epoch: 1})
+		crewtest.Receive(t, ends, "the end of the attempt")
+		require.Zero(t, w.model.running[keyOf(4)])
+		w.beat(s, Heartbeat{Epoch: 1, Over: true})
+		w.drain()
+	})
+}
+
+// In a cluster, a worker kills the tasks of a run that has sent no heartbeat for most of a lease, and a
+// run sends enough of them for each lease.
+func TestCluster(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		b.stop()
+		b.cluster = "c"
+		b.start()
+		w, s := b.realWorker(time.Second)
+		r := b.run(6, nil)
+		r.wait()
+		require.Zero(t, r.lost)
+		w.give(s, 6)
+		time.Sleep(750 * time.Millisecond)
+		require.Empty(t, w.run.Do(task.Command{Op: task.Look}).Snapshot.Tasks)
+		w.drain()
 	})
 }
 
 // A worker whose connection is lost while it renews its lease renews it as soon as it is connected again.
 func TestRenewalInterrupted(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
-		w, s := b.realWorker()
+		w, s := b.realWorker(8 * time.Second)
 		heard := make(chan *nats.Msg, 100)
 		_, err := s.nc.ChanSubscribe(presenceSubject("q", allWorkers), heard)
 		require.NoError(t, err)
@@ -236,8 +289,7 @@ func TestRenewalInterrupted(t *testing.T) {
 		w.line.cut(0)
 		time.Sleep(time.Second)
 		require.Greater(t, len(heard), before)
-		w.run.Do(task.Command{Op: task.Drain})
-		<-w.over
+		w.drain()
 	})
 }
 
@@ -246,19 +298,16 @@ func TestRenewalInterrupted(t *testing.T) {
 func TestSilentRun(t *testing.T) {
 	for suspended, silence := range map[bool]time.Duration{false: time.Minute, true: suspendedFor + time.Minute} {
 		inTime(t, func(t *testing.T, b *broker) {
-			w, s := b.realWorker()
+			w, s := b.realWorker(8 * time.Second)
 			a := w.give(s, 1)
 			beat := func() {
-				require.NoError(t, s.heartbeat(heartbeatSubject("q", s.user), Heartbeat{Run: "run", Epoch: 1, Suspended: suspended}))
+				w.beat(s, Heartbeat{Epoch: 1, Suspended: suspended})
 				time.Sleep(time.Second)
 			}
 			time.Sleep(2 * time.Second)
 			for range 2 {
 				beat()
-				w.crew.mu.Lock()
-				w.crew.runs[runKey(s.user, "run")].heard -= silence
-				w.crew.mu.Unlock()
-				time.Sleep(time.Second)
+				w.silence(s, silence)
 			}
 			ends := make(chan *Final, 10)
 			_, err := s.serveMessages(resultSubject(s.user, "run", allWorkers), func(_ string, data []byte) {
@@ -271,8 +320,7 @@ func TestSilentRun(t *testing.T) {
 			fin := crewtest.Receive(t, ends, "the end of the attempt")
 			require.Equal(t, task.Lost, fin.Outcome)
 			require.Equal(t, a.Token, fin.Token)
-			w.run.Do(task.Command{Op: task.Drain})
-			<-w.over
+			w.drain()
 		})
 	}
 }

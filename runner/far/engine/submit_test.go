@@ -37,10 +37,11 @@ type broker struct {
 	policy  string // policy of its runs; "" for fifo
 	runs    string // directory of its dispatchers
 	over    *line  // connects its runs and dispatchers; may be nil
+	cluster string // name of the cluster of the server; "" for none
 }
 
 func (b *broker) start() {
-	s, err := startServer(&server.Options{DontListen: true})
+	s, err := startServer(&server.Options{DontListen: true, Cluster: server.ClusterOpts{Name: b.cluster}})
 	require.NoError(b.t, err)
 	b.current.Store(s)
 }

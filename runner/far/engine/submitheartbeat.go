@@ -44,6 +44,16 @@ func (x *submitter) tick() {
 	}
 }
 
+// heartbeats tells the workers that the run continues, often enough for each lease, until it is over.
+func (x *submitter) heartbeats() {
+	for pause := time.Duration(0); x.sleep(pause); x.heartbeat(false) {
+		pause = heartbeatEvery
+		for _, w := range x.roster.all() {
+			pause = min(pause, w.ttl/4)
+		}
+	}
+}
+
 // heartbeat tells the workers that the run continues, or that it is over.
 func (x *submitter) heartbeat(over bool) {
 	_ = x.s.heartbeat(heartbeatSubject(x.Engine.Queue, x.s.user), Heartbeat{Run: x.id.Run, Epoch: x.id.Epoch, Suspended: x.suspended.Load(), Over: over}) // repeated if lost

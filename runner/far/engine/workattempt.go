@@ -52,6 +52,7 @@ const (
 	stopCancel             // its submitter has cancelled it
 	stopReturn             // it must be returned before it begins
 	stopDiscard            // its result is to be discarded
+	stopSilent             // its run is silent, and learns that it is lost if it reappears
 )
 
 // runKey identifies a run on this worker. A run of another user can have the same ID.

@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"crew/runner/decide/task"
-	"crew/runner/far/travel"
 )
 
 const (
@@ -218,8 +217,8 @@ func (w *worker) receiveHeartbeat(m *nats.Msg) {
 
 // endSilentRuns ends the attempts of runs without a recent heartbeat.
 func (w *worker) endSilentRuns() {
-	most := max(silentTTLs*w.Engine.TTL, minSilent)
-	if w.s.nc.ConnectedClusterName() != "" { // a run may be cut off from this part of the cluster, and consider this worker lost
+	most, split := max(silentTTLs*w.Engine.TTL, minSilent), w.s.nc.ConnectedClusterName() != ""
+	if split { // a run may be cut off from this part of the cluster, and consider this worker lost
 		most = w.Engine.TTL * fence / 100
 	}
 	now := w.s.now()
@@ -243,12 +242,12 @@ func (w *worker) endSilentRuns() {
 		}
 		r.silent, r.heard, silent[run] = true, now, attempts
 		for _, h := range attempts {
-			h.stop = stopDiscard
+			h.stop = stopSilent
 			h.cancel()
-			if w.forgetLocked(h); h.phase != phaseReported && !again && !h.lease.lost { // sent if the run reappears
-				lost := &Final{ID: h.Attempt.ID, Token: h.Token, Facts: task.Facts{Outcome: task.Lost}}
-				a := &Attempt{ID: h.Attempt.ID, Token: h.Token, Trip: travel.Trip{User: h.User}}
-				w.held[h.ID] = &heldAttempt{worker: w, lease: h.lease, ID: h.ID, Attempt: a, cancel: func() {}, phase: phaseEnded, result: encode(kindFinal, lost)}
+			if h.phase == phaseReported || again || h.lease.lost {
+				w.forgetLocked(h)
+			} else if h.result != nil {
+				h.loseLocked()
 			}
 		}
 		w.dropRunMessages(run)
@@ -258,7 +257,7 @@ func (w *worker) endSilentRuns() {
 		if len(silent[run]) > 0 {
 			w.Notice("the submitter of run " + userIn(run) + " has sent no heartbeat for " + most.String() + ": its tasks are ended")
 		}
-		w.stopAttempts(false, silent[run]...)
+		w.stopAttempts(split, silent[run]...)
 		w.seats.End(func(seat *Seat) bool { return seat.Run == run })
 	}
 }

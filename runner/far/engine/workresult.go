@@ -158,9 +158,20 @@ func (w *worker) finish(h *heldAttempt, r *task.Result) {
 		w.heldChanged.Broadcast()
 	case h.stop == stopDiscard:
 		w.forgetLocked(h)
+	case h.stop == stopSilent:
+		h.loseLocked()
+		if r := w.runs[h.Run]; r != nil && !r.silent {
+			w.sendResultLocked(h)
+		}
 	default:
 		w.sendResultLocked(h)
 	}
+}
+
+// loseLocked replaces the result of an attempt. The caller must hold mu.
+func (h *heldAttempt) loseLocked() {
+	h.worker.s.blobs.Drop(h.blobs...)
+	h.result, h.blobs = encode(kindFinal, &Final{ID: h.Attempt.ID, Token: h.Token, Facts: task.Facts{Outcome: task.Lost}}), nil
 }
 
 // sendResultLocked sends the result of an attempt. The caller must hold mu.
