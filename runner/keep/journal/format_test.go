@@ -95,7 +95,7 @@ func TestTable(t *testing.T) {
 			e.seen++
 			want[id]++
 		}
-		require.Equal(t, limit != "", table.fileFull)
+		require.Equal(t, limit == "", len(table.pages) <= maxPages)
 		require.Equal(t, limit != "no file", table.file != nil, "there are more than fit into memory")
 		n := 0
 		for e := range table.all {

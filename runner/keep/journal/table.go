@@ -77,10 +77,9 @@ type table struct {
 	pages    map[uint32]*page // by number
 	lastPage *page            // the page used last
 
-	dir      string
-	file     *os.File
-	fileFull bool  // the file could not take a page, so all further pages stay in memory
-	err      error // first read error of the file
+	dir  string
+	file *os.File
+	err  error // first read error of the file
 }
 
 type page struct {
@@ -222,23 +221,19 @@ func (t *table) page(number uint32) *page {
 }
 
 // evict returns memory for a page. If many pages are in memory, it writes one of them to the file
-// and reuses its memory.
+// and reuses its memory. If the file cannot take the page, all pages stay in memory.
 func (t *table) evict() *page {
-	if len(t.pages) < maxPages || t.fileFull {
+	if len(t.pages) < maxPages {
 		return new(page)
 	}
-	var err error
 	if t.file == nil {
-		t.file, err = kernel.CreateUnnamed(t.dir)
+		t.file, _ = kernel.CreateUnnamed(t.dir)
 	}
 	for number, p := range t.pages {
 		if p == t.lastPage {
 			continue
 		}
-		if err == nil {
-			_, err = t.file.WriteAt(p.bytes(), p.offset())
-		}
-		if t.fileFull = err != nil; t.fileFull {
+		if _, err := t.file.WriteAt(p.bytes(), p.offset()); err != nil { // also if there is no file
 			break
 		}
 		delete(t.pages, number)
