@@ -180,12 +180,12 @@ func (c *compiler) parserDifference(n syntax.Node) string {
 			break
 		}
 		delimiter, _, _ := strings.Cut(argOf(n.Word).text, gap)
-		delimiter += "\n" // the delimiter that ends the document has no line break
 		for line := range strings.Lines(c.src[n.Hdoc.Pos().Offset():n.Hdoc.End().Offset()]) {
 			if n.Op == syntax.DashHdoc {
 				line = strings.TrimLeft(line, "\t")
 			}
-			if line == delimiter {
+			// The delimiter that ends the document has no line break. In $(…), bash also takes one before a ).
+			if line == delimiter+"\n" || strings.HasPrefix(line, delimiter) && strings.Contains(line, ")") {
 				return "the delimiter of a here-document inside it"
 			}
 		}
