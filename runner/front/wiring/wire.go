@@ -185,7 +185,7 @@ func (w *wiring) openInput() (err error) {
 		n, _ := w.total.get(forever) // if the input breaks, the run will report the error
 		halt.Tasks = uint64(n)
 	}
-	if h := w.detached; h != nil { // its record has the tasks, and what is known of them
+	if h := w.detached; h != nil { // its record brings the tasks and says what they need
 		w.tasks, halt.Tasks, halt.SameCommand = h.Source, h.Tasks, h.SameCommand
 		w.total.set(h.Tasks)
 	}
