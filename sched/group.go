@@ -22,7 +22,6 @@ type group struct {
 	queue queue
 	turn  int64 // when it was served last, or got its first item
 
-	stableKey uint64 // for "keyed": Item.StableKey
 	blockedBy uint64 // for "keyed": the running or awaited item that blocks the group; 0 for none
 	savesFrom int64  // for "fair": the round after which it saves for its first item
 
@@ -43,7 +42,7 @@ func (p *grouped) enter(it *Item) *group {
 	g := p.groups[id]
 	if g == nil {
 		g = p.spare.Get()
-		*g = group{queue: g.queue, id: id, stableKey: it.StableKey}
+		*g = group{queue: g.queue, id: id}
 		p.groups[id] = g
 	}
 	if g.queue.len() == 0 {

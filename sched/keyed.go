@@ -49,7 +49,7 @@ func (p *keyed) firstOrder(g *group) (slot int, at order) {
 		return 0, at
 	}
 	first := g.queue.first()
-	return p.home(g.id, g.stableKey), order{first.Rank, int64(first.ID)}
+	return p.home(g.id, first.StableKey), order{first.Rank, int64(first.ID)}
 }
 
 // settle moves the keys and, in "round-robin", the items to the slots where they now belong.
