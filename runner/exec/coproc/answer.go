@@ -106,7 +106,7 @@ func (w *worker) takeLine(p []byte, read int64) {
 	case !w.ready:
 		w.ready = w.Ready.Match(p[:len(p)-1])
 		w.dropPartial()
-	case w.endStage != task.NotAsked:
+	case w.asked:
 		w.dropPartial()
 	case w.protocol == task.JSONProtocol:
 		w.takeObject(p, read)

@@ -20,17 +20,9 @@ func (w *worker) endWorker(kill bool) {
 	if len(w.attempts) > 0 {
 		grace = cmp.Or(w.attempts[0].Task.KillAfter, grace)
 	}
-	wait, ok := w.endStage.Step(kill, grace)
-	if !ok {
-		return
-	}
-	w.retired, w.killAt = true, w.now+wait
+	w.asked, w.retired = true, true
 	kernel.Close(&w.In)
-	if kill {
-		w.Signal(syscall.SIGKILL)
-	} else {
-		w.Signal(syscall.SIGTERM)
-	}
+	w.Terminate(kill, grace)
 }
 
 // endHungUp ends a worker that has closed stdin or stdout and is still alive.
@@ -40,7 +32,7 @@ func (w *worker) endHungUp() {
 		stream = "stdout"
 	}
 	w.noteNeverRead("it closed " + stream)
-	if w.endStage == task.NotAsked && w.owesAnswer(w.bytesRead()) {
+	if !w.asked && w.owesAnswer(w.bytesRead()) {
 		w.badAnswer("none before it closed " + stream)
 	}
 	w.endWorker(false)
@@ -64,7 +56,7 @@ func (w *worker) reap() {
 	l, how := w.loop, cmp.Or(w.neverReadWhy, exitText(ws))
 	worked := w.answers > 0 || read > 0 && !ws.Signaled()
 	switch {
-	case w.endStage != task.NotAsked && w.neverReadWhy == "":
+	case w.asked && w.neverReadWhy == "":
 		worked = true
 	case !w.dismissed:
 		l.workerDied(how, w.recentStderr, worked, read > 0)
@@ -78,7 +70,7 @@ func (w *worker) reap() {
 	l.attempts = nil
 	for i, f := range took {
 		begun := i < w.begun() && f.begin < read
-		known, alone := f.Outcome != 0, w.endStage == task.NotAsked
+		known, alone := f.Outcome != 0, !w.asked
 		filter := w.protocol == task.FilterProtocol && i == 0 && read > 0 && (known || alone)
 		if filter {
 			f.output, w.filterOutput = w.filterOutput, nil

@@ -39,9 +39,8 @@ type worker struct {
 	ready         bool
 	retired       bool          // it gets no more records
 	dismissed     bool          // its stdin has been closed to make it end
-	endStage      task.EndStage // the signals that it has got
+	asked         bool          // it was asked to end, or killed
 	wakeAt        time.Duration // when to check its deadlines again
-	killAt        time.Duration // when to kill it if it is still alive; never until it has been asked to end
 	hangUpAt      time.Duration // when to end it because it has closed stdin or stdout; after its exit, when to stop reading
 	neverReadWhy  string        // why it is ended before it has read a record; empty if it is not
 	lastOutput    time.Duration // time of its last output
@@ -78,7 +77,7 @@ func newWorker(l *loop, p *proc.Worker) *worker {
 	t := l.commandAttempt().Task
 	w := &worker{
 		loop: l, Worker: p, argv: t.ArgvOn(l.slot.ID, l.slot.Host, nil), protocol: t.Protocol, delimiter: '\n', born: l.now,
-		ready: l.Ready == nil, killAt: never, hangUpAt: never, lastOutput: l.now, buf: make([]byte, pipeSize),
+		ready: l.Ready == nil, hangUpAt: never, lastOutput: l.now, buf: make([]byte, pipeSize),
 	}
 	if t.Protocol == task.NULProtocol {
 		w.delimiter = 0
@@ -134,7 +133,7 @@ func (w *worker) runOnce() {
 		w.readStderr()
 	}
 	if !w.exited && (set[4].Revents != 0 || set[4].Fd < 0 && w.Exited()) {
-		w.exited, w.stdinClosed, w.hangUpAt, w.killAt = true, true, w.now+closeGrace, never
+		w.exited, w.stdinClosed, w.hangUpAt = true, true, w.now+closeGrace
 	}
 	if w.exited && (w.Out < 0 && w.Err < 0 || w.now >= w.hangUpAt) {
 		w.reap()
@@ -190,19 +189,16 @@ func (w *worker) checkDeadlines() time.Duration {
 		return w.hangUpAt
 	}
 	w.wakeAt = never
-	if w.reached(w.killAt) {
-		w.endWorker(true)
-	}
 	if w.reached(w.hangUpAt) {
 		w.hangUpAt = never
 		w.endHungUp()
 	}
-	if w.endStage == task.NotAsked {
+	if !w.asked {
 		w.checkTimeouts()
 		w.giveHint()
 		w.retireIfDue()
 	}
-	return min(w.wakeAt, w.killAt)
+	return w.wakeAt
 }
 
 // retireIfDue closes the worker's stdin once the worker has all records that it is to get.

@@ -164,11 +164,7 @@ func (p *process) readOutput(s *stream, revents int16) {
 			p.outputErr = err
 		}
 		if s.Room.Ends() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			if p.stage == task.NotAsked {
-				p.endLocked(task.TooMuch)
-			}
+			p.terminate(task.TooMuch, false)
 		}
 	}
 }

@@ -152,6 +152,7 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	p := &process{Local: l, Attempt: task.Attempt{Task: sh("")}}
 	g.reserve(p)
 	p.pid = early(t)
+	p.startTimer()
 	stop(t, p.pid)
 	suspended := make(chan struct{})
 	go func() { g.suspend(); close(suspended) }()
@@ -165,7 +166,7 @@ func TestSuspendWaitsForStarts(t *testing.T) {
 	<-suspended
 	crewtest.Until(t, func() bool { return crewtest.State(p.pid) == "T" }, "the stop")
 	l.groups.suspended.Store(true)
-	p.terminate(task.Cancelled, syscall.SIGTERM)
+	p.terminate(task.Cancelled, false)
 	require.Equal(t, "T", crewtest.State(p.pid), "what asked it to end before has no effect until all go on")
 	l.groups.suspended.Store(false)
 	g.resume()

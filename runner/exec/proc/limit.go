@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,9 +34,13 @@ func (c *Clock) Change(how func(*task.Clock, time.Time)) {
 // startTimer starts to check the limits of the process.
 func (p *process) startTimer() {
 	p.due = math.MaxInt64
-	if timeout := cmp.Or(p.Task.Timeout, p.Limit.Timeout); timeout > 0 {
-		now, _ := p.Clock.Now()
-		p.due = now + timeout
+	if t := p.Task; t.Protocol == task.NoProtocol { // coproc keeps the limits on records
+		p.limit = p.Limit
+		p.limit.KillAfter = cmp.Or(t.KillAfter, p.Limit.KillAfter)
+		if timeout := cmp.Or(t.Timeout, p.Limit.Timeout); timeout > 0 {
+			now, _ := p.Clock.Now()
+			p.due = now + timeout
+		}
 	}
 	p.timer = time.AfterFunc(time.Hour, p.checkLimits)
 	p.checkLimits()
@@ -49,7 +52,7 @@ func (p *process) checkLimits() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, _ := p.Clock.Now()
-	due, idle, silent := p.due, p.Limit.Idle, p.silent
+	due, idle, silent := p.due, p.limit.Idle, p.silent
 	if idle > 0 && p.stage == task.NotAsked {
 		if at := now - p.silenceLocked() + idle; at < due {
 			due, silent = at, task.Silent(idle)
@@ -58,25 +61,11 @@ func (p *process) checkLimits() {
 	switch {
 	case p.reaped:
 	case now < due:
-		p.timer.Reset(due - now)
+		p.timer.Reset(max(due-now, time.Millisecond)) // the clock may stand still
 	default:
 		p.silent = silent
-		p.endLocked(task.Timeout)
+		p.terminateLocked(task.Timeout, p.stage != task.NotAsked)
 	}
-}
-
-// endLocked asks the process to end because it has passed a limit or, if it was asked before, kills it. The
-// caller must hold mu.
-func (p *process) endLocked(why task.Outcome) {
-	kill, sig := p.stage != task.NotAsked, syscall.SIGTERM
-	if kill {
-		sig = syscall.SIGKILL
-	}
-	p.terminateLocked(why, sig)
-	wait, _ := p.stage.Step(kill, cmp.Or(p.Task.KillAfter, p.Limit.KillAfter))
-	now, _ := p.Clock.Now()
-	p.due = now + wait
-	p.timer.Reset(wait)
 }
 
 // noteOutput records that the process has started or has written output, which may not have been read yet.

@@ -116,7 +116,7 @@ func (l *Local) notice(text string) {
 // Close releases the resources of l. If attempts are still running, because their output is not
 // read, it kills their processes.
 func (l *Local) Close() error {
-	l.groups.each(func(p *process) { p.terminate(task.Cancelled, syscall.SIGKILL) })
+	l.groups.each(func(p *process) { p.terminate(task.Cancelled, true) })
 	l.guardian.close()
 	if l.terminal != nil {
 		kernel.Close(&l.terminal.fd)
@@ -128,7 +128,7 @@ func (l *Local) Close() error {
 func (l *Local) Kill(id uint64, attempt int) {
 	l.groups.each(func(p *process) {
 		if p.Task.ID == id && p.Number == attempt {
-			go p.terminate(task.OutcomeOf(context.Cause(p.ctx)), syscall.SIGKILL) // terminate may still be running because ctx is done
+			go p.terminate(task.OutcomeOf(context.Cause(p.ctx)), true) // terminate may still be running because ctx is done
 		}
 	})
 }
@@ -199,10 +199,10 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 		l.onStarted(a)
 	}
 
-	stop := context.AfterFunc(ctx, func() { p.terminate(task.OutcomeOf(context.Cause(ctx)), syscall.SIGTERM) })
+	stop := context.AfterFunc(ctx, func() { p.terminate(task.OutcomeOf(context.Cause(ctx)), false) })
 	p.capture()
 	if p.outputErr != nil { // the rest of its output cannot be kept, for example because the disk is full
-		p.terminate(task.Cancelled, syscall.SIGKILL)
+		p.terminate(task.Cancelled, true)
 	}
 	if l.terminal != nil {
 		p.awaitOnTerminal(l.terminal)
@@ -220,7 +220,6 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	stop()
 	l.live.Add(-1)
-	p.timer.Stop()
 	p.handOver(r)
 	if p.killedEarly && r.Outcome == task.Signal { // not by crew: the program has not run
 		r.Close()

@@ -59,8 +59,9 @@ type process struct {
 
 	// state of checkLimits
 
-	timer  *time.Timer   // calls it
-	stage  task.EndStage // how far it was ended for a limit
+	timer  *time.Timer // calls it
+	limit  task.Limit
+	stage  task.EndStage
 	due    time.Duration // its timeout or, once it was asked to end, when it is killed, by Local.Clock
 	silent error         // says that it was ended for its silence, or nil
 }
@@ -71,28 +72,35 @@ func (p *process) unpin() {
 	p.pin = nil
 }
 
-// terminate asks the group and its descendants to end by sending sig. The outcome of the attempt
-// will be why, unless its leader has exited before.
-func (p *process) terminate(why task.Outcome, sig syscall.Signal) {
+// terminate asks the group and its descendants to end, once, and kills them if they do not end in time. With
+// kill, it kills them now. The outcome of the attempt will be why, unless its leader has exited before.
+func (p *process) terminate(why task.Outcome, kill bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.terminateLocked(why, sig)
+	p.terminateLocked(why, kill)
 }
 
-func (p *process) terminateLocked(why task.Outcome, sig syscall.Signal) {
+func (p *process) terminateLocked(why task.Outcome, kill bool) {
 	if p.reaped || p.pid == 0 {
 		return
 	}
+	wait, ok := p.stage.Step(kill, p.limit.KillAfter)
+	if !ok {
+		return
+	}
+	now, _ := p.Clock.Now()
+	p.due = now + wait
+	p.timer.Reset(wait)
 	if p.endedBy == 0 && !p.exited && !kernel.Exited(p.pid, unix.WNOHANG) {
 		p.endedBy = why
 	}
 	switch {
-	case sig == syscall.SIGKILL:
+	case kill:
 		p.killLocked()
 	case p.groups.suspended.Load(): // resume will continue it, and only then it gets the signal
-		p.signalLocked(p.census.walk, true, sig)
+		p.signalLocked(p.census.walk, true, syscall.SIGTERM)
 	default:
-		p.signalLocked(p.census.walk, true, sig, syscall.SIGCONT) // a stopped process gets a signal only once it continues
+		p.signalLocked(p.census.walk, true, syscall.SIGTERM, syscall.SIGCONT) // a stopped process gets a signal only once it continues
 	}
 }
 
@@ -121,6 +129,7 @@ func (p *process) awaitLeader() (ws syscall.WaitStatus, ru syscall.Rusage, why t
 	p.groups.leaderReaped(p)
 	kernel.Wait(p.pid, &ws, &ru)
 	p.reaped = true
+	p.timer.Stop()
 	return ws, ru, p.endedBy
 }
 

@@ -108,6 +108,7 @@ func (l *Local) startOnce(ctx context.Context, a task.Attempt, argv []string) (*
 		l.terminal.taskStarted(p)
 	}
 	p.noteOutput()
+	p.startTimer()
 	if a.Task.Protocol != task.NoProtocol {
 		l.groups.add(p)
 		return p, nil
@@ -122,7 +123,6 @@ func (l *Local) startOnce(ctx context.Context, a task.Attempt, argv []string) (*
 	}
 	p.out.Room = spool.NewRoom(l.Plan.BoundOf(a.Task))
 	p.err.Room = p.out.Room
-	p.startTimer()
 	return p, nil
 }
 

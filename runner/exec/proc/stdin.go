@@ -101,6 +101,6 @@ func (p *process) writeInput() {
 	p.input = Input{}
 	kernel.Close(&p.in)
 	if p.inputErr != nil {
-		p.terminate(task.StartFailed, syscall.SIGKILL)
+		p.terminate(task.StartFailed, true)
 	}
 }

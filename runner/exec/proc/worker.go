@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -11,7 +12,7 @@ import (
 	"crew/runner/exec/kernel"
 )
 
-// Worker is a process group that serves many attempts. Only Signal is safe for concurrent use.
+// Worker is a process group that serves many attempts. It is not safe for concurrent use.
 type Worker struct {
 	// In, Out and Err are crew's ends of its standard streams. They do not block. The caller may
 	// close them and must then set them to -1.
@@ -38,8 +39,14 @@ func (l *Local) StartWorker(ctx context.Context, a task.Attempt) (*Worker, error
 	return &Worker{In: p.in, Out: p.out.fd, Err: p.err.fd, PID: p.pid, p: p}, nil
 }
 
-// Signal sends sig to the group unless it has been reaped. It also continues a stopped group.
-func (w *Worker) Signal(sig syscall.Signal) { w.p.terminate(task.Cancelled, sig) }
+// Terminate asks the group to end, once, and kills it if it does not end within the grace period. With kill,
+// it kills it now.
+func (w *Worker) Terminate(kill bool, grace time.Duration) {
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	w.p.limit.KillAfter = grace
+	w.p.terminateLocked(task.Cancelled, kill)
+}
 
 // Exit returns a descriptor that becomes readable when the leader exits, or -1 if the system cannot
 // provide one. Reap closes it.
