@@ -277,11 +277,10 @@ func (c *collect) Close(task.Stats) error { return nil }
 // testRun is a run whose tasks go to workers.
 type testRun struct {
 	*collect
-	t       *testing.T
-	x       *submitter
-	run     *runner.Run
-	notices chan string
-	ending  chan core.Ending
+	t      *testing.T
+	x      *submitter
+	run    *runner.Run
+	ending chan core.Ending
 }
 
 // run starts a run of n tasks. change may change the submission.
@@ -296,18 +295,17 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Call), seen ..
 	b.t.Cleanup(func() { store.Close() })
 	r := &testRun{
 		t: b.t, collect: &collect{results: map[uint64]*task.Result{}, outputs: map[uint64]string{}, seen: seen},
-		notices: make(chan string, 1000), ending: make(chan core.Ending, 1),
+		ending: make(chan core.Ending, 1),
 	}
 	made := make(chan struct{})
-	notice := func(text string) { r.notices <- text }
 	sub := testCall()
-	sub.Store, sub.Notice = store, notice
+	sub.Store, sub.Notice = store, quiet
 	sub.Do = func(c task.Command) task.Reply { <-made; return r.run.Do(c) }
 	if change != nil {
 		change(sub)
 	}
 	r.x = &submitter{builder: newMessageBuilder(sub)}
-	err := r.x.start(sub, b.connectBy(notice, b.way()))
+	err := r.x.start(sub, b.connectBy(quiet, b.way()))
 	if err != nil {
 		return nil, err
 	}
@@ -331,14 +329,4 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Call), seen ..
 func (r *testRun) wait() core.Ending {
 	r.t.Helper()
 	return crewtest.Receive(r.t, r.ending, "the end of the run")
-}
-
-// said waits for a notice that contains a text.
-func (r *testRun) said(text string) string {
-	r.t.Helper()
-	for {
-		if n := crewtest.Receive(r.t, r.notices, "a notice with "+text); strings.Contains(n, text) {
-			return n
-		}
-	}
 }

@@ -244,7 +244,7 @@ func (w *worker) endSilentRuns() {
 		for _, h := range attempts {
 			h.stop = stopSilent
 			h.cancel()
-			if h.phase == phaseReported || again || h.lease.lost {
+			if h.phase == phaseReported || again {
 				w.forgetLocked(h)
 			} else if h.result != nil {
 				h.loseLocked()
