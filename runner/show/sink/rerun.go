@@ -290,6 +290,9 @@ func (r *rerun) unreadLine() string {
 func (r *rerun) lines() (s string) {
 	r.inMemory = append(r.inMemory, listedTask{math.MaxUint64, r.shortRecords})
 	options, values := "", ""
+	if r.cfg.State && r.unlisted > 0 { // one command runs all of them
+		r.unlisted, r.listed = r.unlisted+r.listed, 0
+	}
 	switch {
 	case r.listed == 0:
 		r.removeFile()
