@@ -116,8 +116,8 @@ func (b *Blobs) answer(m *nats.Msg) {
 		b.mu.Lock()
 		content := b.owned[p.Name]
 		b.mu.Unlock()
-		part := make([]byte, 1+p.N)
 		if content != nil {
+			part := make([]byte, 1+p.N)
 			if n, _ := content.ReadAt(part[1:], p.At); n == p.N {
 				answer = part
 			}
