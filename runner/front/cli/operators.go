@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"mvdan.cc/sh/v3/syntax"
-
 	"crew/runner/decide/task"
 	"crew/runner/read/expand"
 )
@@ -17,10 +15,7 @@ import (
 const operators = "; & && || | |& > >> < 2> 2>> &> 2>&1 >&2"
 
 // isAssignment reports whether a word has the form NAME=VALUE.
-func isAssignment(word string) bool {
-	name, _, found := strings.Cut(word, "=")
-	return found && syntax.ValidName(name)
-}
+func isAssignment(word string) bool { return expand.Assigned(word) != "" }
 
 // operator returns the first word that was probably meant for a shell, in a command that runs without one, or
 // "".
@@ -210,7 +205,7 @@ func (o *Options) CannotRun(err error, status int) string {
 		case status != 127 || !here || c.aboutVerb() != "":
 		case near != "" && !c.Literal:
 			text += "; did you mean crew " + near + "?"
-		case syntax.ValidName(f) && path.Base(os.Getenv("SHELL")) == "bash":
+		case isAssignment(f+"=") && path.Base(os.Getenv("SHELL")) == "bash":
 			text += "; if " + f + " is a shell function, run export -f " + f + " first"
 		}
 	}

@@ -117,6 +117,14 @@ func takesScript(a arg) bool {
 	return ok && (r.isShell || r.option == "c")
 }
 
+// Assigned returns the name of the variable in a word of the form NAME=VALUE, or "".
+func Assigned(word string) string {
+	if name, _, found := strings.Cut(word, "="); found && syntax.ValidName(name) {
+		return name
+	}
+	return ""
+}
+
 // commandNamePlace returns the place of a mark in name, the word that names the command.
 func (c *compiler) commandNamePlace(name string) place {
 	if c.family == foreign || strings.Contains(name, "/") {
@@ -168,8 +176,8 @@ func (c *compiler) builtinPlace(args []arg, at int) place {
 	case use == asNumber, name == "let":
 		return numberPlace(args[at])
 	case use == declares:
-		variable, _, ok := strings.Cut(args[at].text, "=")
-		if !ok || !syntax.ValidName(variable) {
+		variable := Assigned(args[at].text)
+		if variable == "" {
 			return refuseName
 		}
 		return c.declarationPlace(args, at, variable)

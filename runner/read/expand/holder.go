@@ -136,8 +136,7 @@ func (s *site) assignPlace(i int, isValue bool) place {
 	if a.Name != nil && !a.Naked {
 		name = a.Name.Value
 	} else if a.Value != nil { // in quotes, as in export "x={}"
-		name, _, ok = strings.Cut(argOf(a.Value).text, "=")
-		if !ok || !syntax.ValidName(name) {
+		if name = Assigned(argOf(a.Value).text); name == "" {
 			return refuseName
 		}
 	}
