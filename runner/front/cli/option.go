@@ -18,12 +18,12 @@ import (
 // field named by the tag's to or, without to, for an abbreviation. The parser, --help and the completion use
 // options, and a test compares the man pages with them.
 type option struct {
-	form     string // names and value, as --help shows them, or a heading
-	commands string // commands that take it, such as run, ctl-add, or ctl for all its verbs; "" for a heading
-	text     string // description in --help
-	values   string // range LOW..HIGH, choices, or any; for an option without a value, the value to set
-	field    string // path of the field that it sets
-	parser   string // key in parsers; "" to parse by the type of the field
+	form     string            // names and value, as --help shows them, or a heading
+	commands string            // commands that take it, such as run, ctl-add, or ctl for all its verbs; "" for a heading
+	text     string            // description in --help
+	values   string            // range LOW..HIGH, choices, or any; for an option without a value, the value to set
+	field    string            // path of the field that it sets
+	tag      reflect.StructTag // its by, a key in parsers; without it, set parses by the type of the field
 
 	name    string // long name, without dashes; "" for a heading
 	short   string // letters of the short names
@@ -58,7 +58,7 @@ func collectOptions(t reflect.Type, path string) (all []*option) {
 // newOption parses the tag of a field.
 func newOption(f reflect.StructField, row, path string) *option {
 	part := strings.SplitN(row, " | ", 4)
-	o := &option{form: part[0], commands: cmp.Or(commandSets[part[1]], part[1]), text: part[2], values: strings.Join(part[3:], ""), field: path + f.Name, parser: f.Tag.Get("by")}
+	o := &option{form: part[0], commands: cmp.Or(commandSets[part[1]], part[1]), text: part[2], values: strings.Join(part[3:], ""), field: path + f.Name, tag: f.Tag}
 	letters, rest, _ := strings.Cut(o.form, "--")
 	name, value, alone := strings.Cut(rest, "[=")
 	if !alone {
@@ -103,7 +103,7 @@ func (o *Options) set(p *option, value string) (err error) {
 	if p.value == "" {
 		value = p.values
 	}
-	if parse := reflect.ValueOf(parsers[p.parser]); parse.IsValid() {
+	if parse := reflect.ValueOf(parsers[p.tag.Get("by")]); parse.IsValid() {
 		args := []reflect.Value{reflect.ValueOf(value), to}
 		out := parse.Call(args[:parse.Type().NumIn()])
 		if out[0].Type() != to.Type() {
