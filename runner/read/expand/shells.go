@@ -143,9 +143,13 @@ const (
 	joining list = "pdsh clush pssh parallel-ssh dsh bsub"
 	// loginShells are commands that start a shell that reads its script from standard input.
 	loginShells list = "ssh rsh autossh pdsh clush at batch su runuser sg newgrp script sbatch bsub qsub"
+	// elevators are commands that start a shell if their last option matches shellOption.
+	elevators list = "sudo doas"
 	// dashed are programs that read arguments after their script as options, unless they follow a --.
 	dashed list = "fish perl ruby node php"
 )
+
+var shellOption = lazily(`^(-[A-Za-z]*[is]|--shell|--login)$`)
 
 // isWrapper reports whether a is in wrappers.
 func (a arg) isWrapper() bool { return wrappers.has(basename(a.text)) }
