@@ -311,6 +311,9 @@ func TestSilentRun(t *testing.T) {
 			}
 			ends := make(chan *Final, 10)
 			_, err := s.serveMessages(resultSubject(s.user, "run", allWorkers), func(_ string, data []byte) {
+			w.crew.mu.Lock()
+			require.Nil(t, w.crew.beforeEpochLocked(runKey(s.user, "run"), maxEpoch)[0].Records, "the attempt is kept")
+			w.crew.mu.Unlock()
 				if fin, err := decode[Final](data, kindFinal); err == nil {
 					ends <- fin
 				}

@@ -247,7 +247,7 @@ func (w *worker) endSilentRuns() {
 			if h.phase == phaseReported || again {
 				w.forgetLocked(h)
 			} else if h.result != nil {
-				h.loseLocked()
+				w.loseLocked(h)
 			}
 		}
 		w.dropRunMessages(run)

@@ -9,6 +9,7 @@ import (
 
 	"crew/runner/decide/task"
 	"crew/runner/far/outbox"
+	"crew/runner/far/travel"
 	"crew/runner/front/wiring"
 )
 
@@ -159,19 +160,24 @@ func (w *worker) finish(h *heldAttempt, r *task.Result) {
 	case h.stop == stopDiscard:
 		w.forgetLocked(h)
 	case h.stop == stopSilent:
-		h.loseLocked()
+		lost := w.loseLocked(h)
 		if r := w.runs[h.Run]; r != nil && !r.silent {
-			w.sendResultLocked(h)
+			w.sendResultLocked(lost)
 		}
 	default:
 		w.sendResultLocked(h)
 	}
 }
 
-// loseLocked replaces the result of an attempt. The caller must hold mu.
-func (h *heldAttempt) loseLocked() {
-	h.worker.s.blobs.Drop(h.blobs...)
-	h.result, h.blobs = encode(kindFinal, &Final{ID: h.Attempt.ID, Token: h.Token, Facts: task.Facts{Outcome: task.Lost}}), nil
+// loseLocked replaces an attempt that has ended by what is needed to report it lost: its run may never
+// reappear. The caller must hold mu.
+func (w *worker) loseLocked(h *heldAttempt) *heldAttempt {
+	w.forgetLocked(h)
+	a := &Attempt{ID: h.Attempt.ID, Token: h.Token, Trip: travel.Trip{User: h.User}}
+	result := encode(kindFinal, &Final{ID: a.ID, Token: a.Token, Facts: task.Facts{Outcome: task.Lost}})
+	lost := &heldAttempt{worker: w, lease: h.lease, ID: h.ID, Attempt: a, cancel: h.cancel, phase: phaseEnded, result: result}
+	w.held[h.ID] = lost
+	return lost
 }
 
 // sendResultLocked sends the result of an attempt. The caller must hold mu.
