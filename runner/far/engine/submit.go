@@ -130,7 +130,7 @@ func (x *submitter) open() error {
 	}
 	x.wg.Go(x.admitWorkers)
 	x.every(tickEvery, x.tick)
-	x.wg.Go(x.heartbeats)
+	x.heartbeats()
 	if x.Arrive != nil && x.s.nc.ConnectedServerName() == hubName {
 		x.wg.Go(x.takeRequests)
 	}

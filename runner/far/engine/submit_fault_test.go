@@ -263,8 +263,8 @@ func TestCluster(t *testing.T) {
 		b.stop()
 		b.cluster = "c"
 		b.start()
-		w, s := b.realWorker(time.Second)
 		r := b.run(6, nil)
+		w, s := b.realWorker(time.Second)
 		r.wait()
 		require.Zero(t, r.lost)
 		w.give(s, 6)

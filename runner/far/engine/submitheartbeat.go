@@ -44,14 +44,21 @@ func (x *submitter) tick() {
 	}
 }
 
-// heartbeats tells the workers that the run continues, often enough for each lease, until it is over.
+// heartbeats starts to tell the workers that the run continues, often enough for each lease, also of a
+// worker that has just come, until it is over.
 func (x *submitter) heartbeats() {
-	for pause := time.Duration(0); x.sleep(pause); x.heartbeat(false) {
-		pause = heartbeatEvery
+	since := heartbeatEvery
+	x.every(tickEvery, func() {
+		pause := heartbeatEvery
 		for _, w := range x.roster.all() {
 			pause = min(pause, w.ttl/4)
 		}
-	}
+		if since >= pause {
+			x.heartbeat(false)
+			since = 0
+		}
+		since += tickEvery
+	})
 }
 
 // heartbeat tells the workers that the run continues, or that it is over.
