@@ -256,8 +256,8 @@ func TestLostOnceEnded(t *testing.T) {
 	})
 }
 
-// In a cluster, a worker kills the tasks of a run that has sent no heartbeat for most of a lease, and a
-// run sends enough of them for each lease.
+// In a cluster, a worker kills the tasks of a run that has sent no heartbeat for most of a lease, even
+// if the worker has changed servers meanwhile. A run sends enough of them for each lease.
 func TestCluster(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		b.stop()
@@ -268,7 +268,9 @@ func TestCluster(t *testing.T) {
 		r.wait()
 		require.Zero(t, r.lost)
 		w.give(s, 6)
-		time.Sleep(750 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond)
+		w.line.cut(0)
+		time.Sleep(450 * time.Millisecond)
 		require.Empty(t, w.run.Do(task.Command{Op: task.Look}).Snapshot.Tasks)
 		w.drain()
 	})
@@ -309,11 +311,11 @@ func TestSilentRun(t *testing.T) {
 				beat()
 				w.silence(s, silence)
 			}
-			ends := make(chan *Final, 10)
-			_, err := s.serveMessages(resultSubject(s.user, "run", allWorkers), func(_ string, data []byte) {
 			w.crew.mu.Lock()
 			require.Nil(t, w.crew.beforeEpochLocked(runKey(s.user, "run"), maxEpoch)[0].Records, "the attempt is kept")
 			w.crew.mu.Unlock()
+			ends := make(chan *Final, 10)
+			_, err := s.serveMessages(resultSubject(s.user, "run", allWorkers), func(_ string, data []byte) {
 				if fin, err := decode[Final](data, kindFinal); err == nil {
 					ends <- fin
 				}

@@ -57,6 +57,7 @@ type worker struct {
 	admitMu  sync.Mutex // held while tasks are numbered and admitted
 	lastTask uint64     // number of the latest task
 
+	cluster     bool          // the server is one of a cluster; used by endSilentRuns only
 	bigSem      chan struct{} // limits how many long attempts are fetched at once
 	announceSem chan struct{} // held by sending while the worker announces itself
 	retired     bool          // announceGone was called; under announceSem

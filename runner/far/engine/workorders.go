@@ -217,15 +217,18 @@ func (w *worker) receiveHeartbeat(m *nats.Msg) {
 
 // endSilentRuns ends the attempts of runs without a recent heartbeat.
 func (w *worker) endSilentRuns() {
-	most, split := max(silentTTLs*w.Engine.TTL, minSilent), w.s.nc.ConnectedClusterName() != ""
-	if split { // a run may be cut off from this part of the cluster, and consider this worker lost
+	most, connected := max(silentTTLs*w.Engine.TTL, minSilent), w.s.nc.IsConnected()
+	if connected {
+		w.cluster = w.s.nc.ConnectedClusterName() != ""
+	}
+	if w.cluster { // a run may be cut off from this part of the cluster, and consider this worker lost
 		most = w.Engine.TTL * fence / 100
 	}
 	now := w.s.now()
 	silent := map[string][]*heldAttempt{}
 	w.mu.Lock()
 	for run, r := range w.runs {
-		if !w.s.nc.IsConnected() { // heartbeats cannot arrive
+		if !connected && !w.cluster { // heartbeats cannot arrive
 			r.heard = now
 		}
 		since := now - r.heard
@@ -257,7 +260,7 @@ func (w *worker) endSilentRuns() {
 		if len(silent[run]) > 0 {
 			w.Notice("the submitter of run " + userIn(run) + " has sent no heartbeat for " + most.String() + ": its tasks are ended")
 		}
-		w.stopAttempts(split, silent[run]...)
+		w.stopAttempts(w.cluster, silent[run]...)
 		w.seats.End(func(seat *Seat) bool { return seat.Run == run })
 	}
 }
