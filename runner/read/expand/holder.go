@@ -115,11 +115,7 @@ func readsScript(st *syntax.Stmt) bool {
 			return true
 		}
 	}
-	last := args[len(args)-1].text
-	if elevators.has(args[0].program()) && len(args) > 1 && strings.HasPrefix(args[1].text, "-") && shellOption().MatchString(last) {
-		return true
-	}
-	return last == "exec" || i < len(args) && (args[i].text == "." || args[i].text == "source") ||
+	return args[len(args)-1].text == "exec" || startsShell(args) || i < len(args) && (args[i].text == "." || args[i].text == "source") ||
 		slices.ContainsFunc(args, func(a arg) bool {
 			return isShell(a) || loginShells.has(a.program())
 		})

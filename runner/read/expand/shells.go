@@ -143,13 +143,9 @@ const (
 	joining list = "pdsh clush pssh parallel-ssh dsh bsub"
 	// loginShells are commands that start a shell that reads its script from standard input.
 	loginShells list = "ssh rsh autossh pdsh clush at batch su runuser sg newgrp script sbatch bsub qsub"
-	// elevators are commands that start a shell if their last option matches shellOption.
-	elevators list = "sudo doas"
 	// dashed are programs that read arguments after their script as options, unless they follow a --.
 	dashed list = "fish perl ruby node php"
 )
-
-var shellOption = lazily(`^(-[A-Za-z]*[is]|--shell|--login)$`)
 
 // isWrapper reports whether a is in wrappers.
 func (a arg) isWrapper() bool { return wrappers.has(basename(a.text)) }
@@ -181,6 +177,35 @@ var runners = map[string]runner{
 	"sg":      {option: "c", operand: 2, operands: 2},
 	"watch":   {takes: "nqs", valued: "--interval --equexit --shotsdir", attached: "d", operand: 1, operands: 1, unless: "bcCegprtwx"},
 	"env":     {option: "S", long: "--split-string"},
+}
+
+// starters are commands that start a shell if they have no operand with this number.
+var starters = map[string]runner{
+	"sudo":     {takes: "CDghpRrTtUu", valued: "--chdir --chroot --close-from --command-timeout --group --host --prompt --role --type --user --other-user", operand: 1},
+	"doas":     {takes: "aCu", operand: 1},
+	"nsenter":  {takes: "GSt", valued: "--setgid --setuid --target", operand: 1},
+	"unshare":  {takes: "GlRSw", valued: "--root --setgid --setuid --wd", operand: 1},
+	"fakeroot": {takes: "bils", valued: "--lib --faked --fd-base", operand: 1},
+	"chroot":   {valued: "--groups --userspec", operand: 2},
+}
+
+// startsShell reports whether a command of starters has too few operands.
+func startsShell(args []arg) bool {
+	for i, a := range args {
+		r, operands := starters[a.program()], 0
+		for j := i + 1; j < len(args); j++ {
+			switch text := args[j].text; {
+			case strings.HasPrefix(text, "-"):
+				j += r.valueCount(text)
+			case Assigned(text) == "": // sudo takes variables
+				operands++
+			}
+		}
+		if operands < r.operand && (i == 0 || args[0].isWrapper()) {
+			return true
+		}
+	}
+	return false
 }
 
 // runnerOf returns the description of a program. ok is false if it is not a runner.
