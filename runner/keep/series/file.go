@@ -52,15 +52,15 @@ func (l *Live) Keep(dir string) error {
 	return nil
 }
 
-// ReadFile returns the figures in a --state directory, by the minute and by the day, or nil if the directory holds
-// no queue.
+// ReadFile returns the figures in a --state directory, by the minute and by the day, or nil if dir is no directory
+// of a queue.
 func ReadFile(dir string) ([]Curves, error) {
 	return read(os.OpenFile(filepath.Join(dir, FileName), os.O_RDONLY|syscall.O_NONBLOCK, 0)) // a FIFO does not block
 }
 
 // read reads the file that was opened, unless err says that it was not. It returns nil if there is no file.
 func read(f *os.File, err error) ([]Curves, error) {
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
 	}
 	if err != nil {

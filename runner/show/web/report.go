@@ -96,7 +96,8 @@ func report(trace bool, sources []string) error {
 			return err
 		}
 	}
-	if st, err := os.Stat(sources[0]); err == nil && st.IsDir() && len(sources) == 1 {
+	if len(sources) == 1 {
+		var err error
 		if m.archive, err = series.ReadFile(sources[0]); err != nil {
 			fmt.Fprintln(os.Stderr, "crew: "+task.Printable(err.Error()))
 		}
