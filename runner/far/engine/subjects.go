@@ -102,11 +102,8 @@ type Presence struct {
 	Busy   int       `json:"busy"`
 	Done   int64     `json:"done"`
 	Failed int64     `json:"failed"`
-
-	// for a host of --ssh; other runs ignore these
-
-	Mark  string `json:"mark,omitempty"`  // identifies the host to the run
-	After string `json:"after,omitempty"` // ID of the previous worker on the host; it and all its tasks have ended
+	After  string    `json:"after,omitempty"` // its ID before, or that of the previous worker on a host of --ssh; that one and all its tasks have ended
+	Mark   string    `json:"mark,omitempty"`  // identifies a host of --ssh to the run
 }
 
 // Job describes the tasks that a worker runs, or that a run has.

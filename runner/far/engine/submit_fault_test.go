@@ -295,6 +295,20 @@ func TestRenewalInterrupted(t *testing.T) {
 	})
 }
 
+// A worker whose lease was lost says so when it is back, and its tasks start again.
+func TestNextLease(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		w, _ := b.realWorker(time.Minute)
+		r := b.run(6, nil)
+		begun := time.Now()
+		time.Sleep(time.Second)
+		w.line.cut(45 * time.Second)
+		r.wait()
+		require.Less(t, time.Since(begun), 50*time.Second)
+		w.drain()
+	})
+}
+
 // A run that reappears learns that its attempts were ended while it was silent, even if that happens
 // twice.
 func TestSilentRun(t *testing.T) {

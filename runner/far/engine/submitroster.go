@@ -131,8 +131,8 @@ func (x *submitter) receivePresence(p Presence) {
 	} else {
 		x.fitSlotsLocked(w)
 	}
-	// Through a hub, any worker could claim to follow another.
-	if last := r.workers[p.After]; last != nil && last != w && x.hosts != nil {
+	// Through a hub, any worker could claim to follow another user's.
+	if last := r.workers[p.After]; last != nil && last != w && (x.hosts != nil || last.user() == w.user()) {
 		x.loseLocked(last, "it has ended")
 	}
 }

@@ -66,6 +66,7 @@ type worker struct {
 	heldChanged sync.Cond // an attempt was removed from held, or reported
 	lease       *lease    // nil while the worker has none
 	hadLease    bool      // the worker has had a lease
+	previous    string    // ID under the latest lease that is lost, or of the previous worker on the host; "" for none
 	state       string    // ready, paused, draining or gone
 	held        map[ID]*heldAttempt
 	tasks       map[uint64]*heldAttempt // by number in this worker's run, also under earlier leases
@@ -117,7 +118,9 @@ func newWorker(work *wiring.Call) *worker {
 // subscribe opens what the worker needs, and subscribes to heartbeats and requests to announce itself.
 func (w *worker) subscribe() (err error) {
 	if w.mark != "" { // without the lock, the submitter waits until the lease of the previous worker runs out
-		w.hostLock = acquireHostLock(w.mark, min(w.Engine.TTL, lockWait))
+		if w.hostLock = acquireHostLock(w.mark, min(w.Engine.TTL, lockWait)); w.hostLock != nil {
+			w.previous = w.hostLock.previous
+		}
 	}
 	w.files = travel.NewWorker(w.s.blobs, w.Store, w.Pool.Workdir)
 	w.out = outbox.New(w.s.requester, w.s.stalls)

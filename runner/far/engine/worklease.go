@@ -112,6 +112,7 @@ func (w *worker) renew() error {
 	defer w.mu.Unlock()
 	if err != nil {
 		l.endLocked()
+		w.previous = l.id
 		return err
 	}
 	if w.lease = l; w.hadLease {
@@ -171,9 +172,6 @@ func (w *worker) presence(l *lease) Presence {
 		Queue: w.Engine.Queue, Version: Version, ID: l.id, Host: w.host, Labels: w.Engine.Labels, Offers: w.offers, TTL: w.Engine.TTL, Job: Job{Signed: w.Engine.Commands}, Since: l.since,
 		Mark: w.mark,
 	}
-	if w.hostLock != nil {
-		p.After = w.hostLock.previous
-	}
 	if w.values {
 		p.Template, p.Command = hex.EncodeToString(w.digest[:]), w.text
 	}
@@ -192,7 +190,12 @@ func (w *worker) presence(l *lease) Presence {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.State = w.state
+	p.State, p.After = w.state, w.previous
+	for _, h := range w.tasks {
+		if h.lease.lost {
+			p.After = "" // not yet
+		}
+	}
 	go w.seats.Resize(p.Slots)
 	return p
 }
@@ -217,7 +220,7 @@ func (w *worker) expire() {
 		return
 	}
 	l.endLocked()
-	w.lease = nil
+	w.lease, w.previous = nil, l.id
 	var tasks []uint64
 	for id, h := range w.tasks {
 		if h.lease == l && h.phase < phaseEnded {
