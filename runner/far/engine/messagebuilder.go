@@ -74,7 +74,7 @@ func (b *messageBuilder) message(id ID, a task.Attempt) (*Attempt, error) {
 	m := &message
 	m.ID, m.Identity, m.Slot, m.Key, m.Units, m.Needs = id, resultIdentity(t), a.Slot.ID, t.Key, a.Units, workerNeeds(a)
 	m.Stdin, m.HasStdin, m.Protocol = t.Stdin, t.Stdin != nil, t.Protocol
-	m.Timeout, m.KillAfter = max(0, cmp.Or(t.Timeout, m.Timeout)), cmp.Or(t.KillAfter, m.KillAfter)
+	m.Timeout, m.KillAfter = max(0, cmp.Or(t.Timeout, m.Timeout)), max(1, cmp.Or(t.KillAfter, m.KillAfter)) // 0 means the worker's
 	if m.Makes = t.Makes.Files(true); t.Makes != nil {
 		m.Temp = t.Makes.Temp
 	}
