@@ -33,12 +33,13 @@ func (c *Clock) Change(how func(*task.Clock, time.Time)) {
 
 // startTimer starts to check the limits of the process.
 func (p *process) startTimer() {
+	now, _ := p.Clock.Now()
+	p.lastOutput.Store(int64(now))
 	p.due = math.MaxInt64
 	if t := p.Task; t.Protocol == task.NoProtocol { // coproc keeps the limits on records
 		p.limit = p.Limit
 		p.limit.KillAfter = cmp.Or(t.KillAfter, p.Limit.KillAfter)
 		if timeout := cmp.Or(t.Timeout, p.Limit.Timeout); timeout > 0 {
-			now, _ := p.Clock.Now()
 			p.due = now + timeout
 		}
 	}
@@ -54,7 +55,7 @@ func (p *process) checkLimits() {
 	now, _ := p.Clock.Now()
 	due, idle, silent := p.due, p.limit.Idle, p.silent
 	if idle > 0 && p.stage == task.NotAsked {
-		if at := now - p.silenceLocked() + idle; at < due {
+		if at := now - p.silenceLocked() + idle; at < due && now < due {
 			due, silent = at, task.Silent(idle)
 		}
 	}
@@ -68,7 +69,7 @@ func (p *process) checkLimits() {
 	}
 }
 
-// noteOutput records that the process has started or has written output, which may not have been read yet.
+// noteOutput records that the process has written output, which may not have been read yet.
 func (p *process) noteOutput() {
 	if p.Limit.Idle > 0 {
 		now, _ := p.Clock.Now()

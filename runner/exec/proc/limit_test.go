@@ -126,10 +126,12 @@ func TestUnreadOutputIsNoSilence(t *testing.T) {
 	k.end()
 }
 
-// An attempt that ignores SIGTERM at its timeout is killed.
+// An attempt that ignores SIGTERM at its timeout is killed. The timeout is the reason even if it was silent, too.
 func TestTimeout(t *testing.T) {
-	l := local(t, func(c *Config) { c.Limit = task.Limit{Timeout: time.Hour, KillAfter: 20 * time.Millisecond} })
-	ignores := sh("trap '' TERM; echo; while :; do sleep 1000; done")
+	l := local(t, func(c *Config) {
+		c.Limit = task.Limit{Timeout: time.Hour, Idle: 300 * time.Millisecond, KillAfter: 20 * time.Millisecond}
+	})
+	ignores := sh("trap '' TERM; while :; do sleep 1000; done")
 	ignores.Timeout = 300 * time.Millisecond
 	r := run(l, ignores)
 	require.Equal(t, task.Timeout, r.Outcome)

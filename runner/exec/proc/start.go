@@ -107,7 +107,6 @@ func (l *Local) startOnce(ctx context.Context, a task.Attempt, argv []string) (*
 	if l.terminal != nil {
 		l.terminal.taskStarted(p)
 	}
-	p.noteOutput()
 	p.startTimer()
 	if a.Task.Protocol != task.NoProtocol {
 		l.groups.add(p)
