@@ -100,7 +100,7 @@ func (m *model) worker() *modelWorker {
 		Pool: core.Pool{Workers: modelSlots}, Queue: core.Queue{Policy: policy, Buffer: 1000, PerKey: 1}, Limit: core.Limit{Limit: task.Limit{KillAfter: time.Second}}, Feed: core.Feed{Open: true},
 	}, w.crew, exec, nil, []runner.Sink{w.crew})
 	require.NoError(m, err)
-	close(made)
+	time.AfterFunc(time.Millisecond, func() { close(made) })
 	go func() {
 		defer close(w.over)
 		w.run.Wait()

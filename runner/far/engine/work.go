@@ -173,10 +173,6 @@ func (s *session) newID(host string) string {
 // Next maintains the lease until the run is over: tasks come through Add instead. See runner.Source.
 func (w *worker) Next(func() uint64) (*task.Task, error) {
 	if w.Do(task.Command{Op: task.Add}).Err == nil { // from now on the run may be idle
-		if err := w.join(); err != nil {
-			return nil, fmt.Errorf("join the workers of the hub: %w", err)
-		}
-		w.Ready()
 		w.maintainLease()
 	}
 	select {
@@ -185,15 +181,6 @@ func (w *worker) Next(func() uint64) (*task.Task, error) {
 	case <-w.s.refused:
 		return nil, w.s.refusedErr
 	}
-}
-
-// join announces the worker for the first time. It returns an error if the server refuses something.
-func (w *worker) join() error {
-	err := w.renew()
-	if err == nil {
-		err = w.s.checkAllowed()
-	}
-	return w.s.explain(err)
 }
 
 // Executor returns an executor that runs attempts on local and publishes their results.

@@ -58,9 +58,9 @@ func (w *worker) maintainLease() {
 	}
 }
 
-// renewLoop renews the lease in time, and when nudged, until the run is over.
+// renewLoop starts the lease and renews it in time, and when nudged, until the run is over.
 func (w *worker) renewLoop() {
-	for due := time.Now().Add(w.Engine.TTL / 4); ; {
+	for due := time.Now(); ; {
 		select {
 		case <-w.done:
 			return
@@ -108,6 +108,9 @@ func (w *worker) renew() error {
 		w.extend(l, w.s.now()) // tasks may arrive before the confirmation
 		err = w.confirm(l, max(patience, answerWait))
 	}
+	if err == nil {
+		err = w.s.checkAllowed()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
@@ -117,6 +120,8 @@ func (w *worker) renew() error {
 	}
 	if w.lease = l; w.hadLease {
 		go w.Notice("this worker is ready for tasks again")
+	} else {
+		go w.Ready()
 	}
 	w.hadLease = true
 	return nil
