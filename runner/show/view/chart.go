@@ -2,11 +2,12 @@ package view
 
 import (
 	"fmt"
-	"html/template"
+	"math"
 	"slices"
 	"time"
 
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 	"crew/runner/show/history"
 )
 
@@ -61,12 +62,12 @@ type bars struct {
 	Most  int64   // tasks in the fullest bin
 	Width int     // in bins
 	End   float64 // of the last bin, in percent of the width
-	Marks []mark  // labels of the axis
+	Marks []mark
 }
 
-// mark labels the axis at X percent of the width.
+// mark labels an axis at X percent of the width.
 type mark struct {
-	From time.Duration
+	Text string
 	X    float64
 }
 
@@ -76,82 +77,151 @@ func histogram(bins []history.Bin) (h bars) {
 	for i, b := range bins {
 		h.Most = max(h.Most, b.Tasks)
 		if i%((len(bins)+5)/6) == 0 && 8*i < 7*len(bins) { // the end has a label, too
-			h.Marks = append(h.Marks, mark{b.From, 100 * float64(i) / float64(h.Width)})
+			h.Marks = append(h.Marks, mark{span(b.From), 100 * float64(i) / float64(h.Width)})
 		}
 	}
 	return h
 }
 
-// spark returns a sparkline of the mean over the runs that have tasks, with a dot at the last one, or "" if these
-// are fewer than leastSamples.
-func spark(runs []history.Figures) template.HTML {
-	points, last, ran, most := "", "", 0, 0.0
+// spark returns the points of a sparkline: the means over the runs that have tasks, in percent of the largest. It returns
+// nil if these are fewer than leastSamples.
+func spark(runs []history.Figures) (points []string) {
+	most := time.Duration(0)
+	for _, f := range runs {
+		most = max(most, f.Mean)
+	}
 	for i, f := range runs {
 		if f.Tasks > 0 {
-			last = fmt.Sprintf(" %d,%.4g", i, -f.Mean.Seconds())
-			points, ran, most = points+last, ran+1, max(most, f.Mean.Seconds())
+			points = append(points, fmt.Sprintf("%.4g,-%.4g", 100*float64(i)/float64(len(runs)-1), 100*float64(f.Mean)/float64(most)))
 		}
 	}
-	if ran < leastSamples || most == 0 {
-		return ""
-	}
-	return template.HTML(fmt.Sprintf( //nolint:gosec // numbers
-		`<svg class="spark" width="90" height="18" viewBox="0 -%.4[1]g %[2]d %.4[1]g" preserveAspectRatio="none" role="img" aria-label="mean"><polyline points="%[3]s"/><polyline class="dot" points="%[4]s%[4]s"/></svg>`,
-		most, len(runs)-1, points, last))
-}
-
-// runsChart is a chart with a bar for each run.
-type runsChart struct {
-	Name, Kind, Top string
-	Bars            []runBar
-}
-
-// runBar is a run in a chart. Height is in percent of the highest bar, and Text describes the run.
-type runBar struct {
-	Height float64
-	Text   string
-}
-
-// runsCharts returns the charts of a report over runs. A figure that is 0 in all runs has no chart, and fewer runs than
-// leastSamples have none.
-func runsCharts(r *history.Report) (all []runsChart) {
-	if len(r.Runs) < leastSamples {
+	if len(points) < leastSamples || most == 0 {
 		return nil
 	}
-	took := func(n int64) string { return span(time.Duration(n)) }
-	for _, figure := range []struct {
-		name, kind string
-		text       func(int64) string
-		of         func(history.Figures) int64
-	}{
-		{"Median duration", "ok", took, func(f history.Figures) int64 { return int64(f.Median) }},
-		{"95 % within", "ok", took, func(f history.Figures) int64 { return int64(f.P95) }},
-		{"Failed tasks", "fail", count, func(f history.Figures) int64 { return f.Failed }},
-		{"Flaky tasks", "lost", count, func(f history.Figures) int64 { return f.Flaky }},
-	} {
-		most := int64(0)
-		for _, run := range r.Runs {
-			most = max(most, figure.of(run.Figures))
+	return points
+}
+
+// figure is what a chart can show.
+type figure struct {
+	name, kind string // kind is the CSS class of its colour
+	text       func(float64) string
+}
+
+// chart shows a figure over periods or runs.
+type chart struct {
+	Name, Kind, Top string    // Top is the largest value
+	Values          []float64 // in percent of that
+	Texts           []string  // for people
+}
+
+// charts returns the charts of figures. The values of a point are in the order of the figures. A figure that is always 0
+// has no chart.
+func charts(figures []figure, points [][]float64) (all []chart) {
+	for i, f := range figures {
+		most := 0.0
+		for _, p := range points {
+			most = max(most, p[i])
 		}
 		if most == 0 {
 			continue
 		}
-		c := runsChart{Name: figure.name, Kind: figure.kind, Top: figure.text(most)}
-		for _, run := range r.Runs {
-			n := figure.of(run.Figures)
-			c.Bars = append(c.Bars, runBar{100 * float64(n) / float64(most), task.Moment(run.Start) + ": " + figure.text(n)})
+		c := chart{Name: f.name, Kind: f.kind, Top: f.text(most)}
+		for _, p := range points {
+			c.Values, c.Texts = append(c.Values, 100*p[i]/most), append(c.Texts, f.text(p[i]))
 		}
 		all = append(all, c)
 	}
 	return all
 }
 
+func took(n float64) string { return span(time.Duration(n)) }
+
+// number formats a number with three digits, or all that are before the point.
+func number(n float64) string {
+	if n >= 100 {
+		return count(int64(math.Round(n)))
+	}
+	return fmt.Sprintf("%.3g", n)
+}
+
+// runsCharts returns the charts of a report over runs, or nil if there are fewer than leastSamples.
+func runsCharts(r *history.Report) []chart {
+	if len(r.Runs) < leastSamples {
+		return nil
+	}
+	var points [][]float64
+	for _, f := range r.Runs {
+		points = append(points, []float64{float64(f.Median), float64(f.P95), float64(f.Failed), float64(f.Flaky)})
+	}
+	return charts([]figure{{"Median duration", "ok", took}, {"95 % within", "ok", took}, {"Failed tasks", "fail", number}, {"Flaky tasks", "lost", number}}, points)
+}
+
+// curves are charts over the same time.
+type curves struct {
+	Title    string
+	List     []chart
+	Marks    []mark
+	From, To time.Time
+}
+
+// overTime returns the charts over time. Those of the runs are missing if they would cover too short a time, or
+// several runs with long pauses between them.
+func overTime(r *history.Report) (all []curves) {
+	if c := r.Curves; len(c.Points) >= 4 && ranFor(r) >= time.Duration(len(c.Points))*time.Duration(c.Width)/2 {
+		all = append(all, newCurves("Over time", c))
+	}
+	for i, c := range r.Archive {
+		if len(c.Points) > 1 {
+			all = append(all, newCurves([]string{"The last day, by the minute", "The last year, by the day (UTC)"}[i], c))
+		}
+	}
+	return all
+}
+
+func newCurves(title string, c series.Curves) curves {
+	each, span := perPeriod(time.Duration(c.Width)), time.Duration(len(c.Points))*time.Duration(c.Width)
+	var points [][]float64
+	for _, p := range c.Points {
+		points = append(points, p[series.Ended:])
+	}
+	out := curves{Title: title, From: c.Start, To: c.Start.Add(span), List: charts([]figure{
+		{"Tasks ended " + each, "ok", number}, {"Failed tasks " + each, "fail", number}, {"Running", "run", number}, {"Read and waiting", "off", number},
+		{"Memory in use", "off", func(n float64) string { return task.Size(int64(n)) }}, {"Processes that run or wait to", "off", number},
+	}, points)}
+	layout := time.TimeOnly
+	if span >= 48*time.Hour {
+		layout = time.DateOnly
+	}
+	for x := 0; x <= 100; x += 25 {
+		out.Marks = append(out.Marks, mark{c.Start.Add(span / 100 * time.Duration(x)).Local().Format(layout), float64(x)})
+	}
+	return out
+}
+
+// perPeriod says that a figure counts tasks in each period.
+func perPeriod(width time.Duration) string {
+	switch width {
+	case time.Second:
+		return "per second"
+	case time.Minute:
+		return "per minute"
+	case 24 * time.Hour:
+		return "per day"
+	}
+	return "per " + task.Brief(width)
+}
+
+// ranFor returns how long the runs took in all.
+func ranFor(r *history.Report) (all time.Duration) {
+	for _, run := range r.Runs {
+		all += max(0, run.End.Sub(run.Start))
+	}
+	return all
+}
+
 // parallelism returns how many tasks ran at once on average: their total time divided by the time of the runs.
 func parallelism(r *history.Report) string {
-	wall := time.Duration(0)
-	for _, run := range r.Runs {
-		wall += max(0, run.End.Sub(run.Start))
-	}
+	wall := ranFor(r)
 	if wall == 0 || r.Total.Time*20 < wall {
 		return ""
 	}
