@@ -63,7 +63,7 @@ func TestDisturbed(t *testing.T) {
 					return
 				}
 				for n, more := 1, true; more; n++ {
-					t.Run(fmt.Sprint(n), func(t *testing.T) {
+					more = t.Run(fmt.Sprint(n), func(t *testing.T) {
 						rand := crewtest.Rand(t, n)
 						d := &disturbance{what: what, nth: n}
 						if what == "outside" {
@@ -74,7 +74,7 @@ func TestDisturbed(t *testing.T) {
 						} else {
 							more = n < crewtest.Rounds(0)
 						}
-					})
+					}) && more
 				}
 			})
 		}
