@@ -56,7 +56,11 @@ func (a *app) loop() error {
 			a.draw(a.screen)
 			a.drawn = time.Now()
 		}
-		(<-a.todo)()
+		select {
+		case do := <-a.todo:
+			do()
+		case <-time.After(time.Second): // the last line says how long the run has been silent
+		}
 	}
 	return a.err
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gdamore/tcell/v2"
 	"github.com/stretchr/testify/require"
@@ -33,6 +35,21 @@ func press(a *app, keys string) {
 			a.key(tcell.KeyRune, r)
 		}
 	}
+}
+
+// TestSilent checks that the last line says it by itself if the run does not answer.
+func TestSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := keyed(t, 3, "")
+		a.looked = time.Now()
+		over := make(chan error)
+		go func() { over <- a.loop() }()
+		time.Sleep(silentAfter + time.Second)
+		synctest.Wait()
+		require.Contains(t, lines(a.screen.(tcell.SimulationScreen)), " the run has not answered for 4s: is it stopped?")
+		a.post(func() { a.quit = true })
+		require.NoError(t, <-over)
+	})
 }
 
 // asked returns the requests of an app.

@@ -164,14 +164,6 @@ func TestTiny(t *testing.T) {
 	}
 }
 
-// TestLastLine checks that the last line is whole even on a small screen.
-func TestLastLine(t *testing.T) {
-	last := func(h int) string { return picture(t, busy(30), 60, h)[h-1] }
-	for h := 2; h < 9; h++ {
-		require.Equal(t, last(20), last(h), "%d rows", h)
-	}
-}
-
 // TestHostile checks that control characters in commands never reach the terminal.
 func TestHostile(t *testing.T) {
 	v := busy(4)
