@@ -69,7 +69,7 @@ func read(f *os.File, err error) ([]Curves, error) {
 	defer f.Close()
 	var a archive
 	text, err := io.ReadAll(io.LimitReader(f, mostBytes))
-	if err == nil && (json.Unmarshal(text, &a) != nil || a.Version != version || len(a.Curves) != 2) {
+	if err == nil && (json.Unmarshal(text, &a) != nil || a.Version != version || len(a.Curves) != 2 || !a.Curves[0].Valid() || !a.Curves[1].Valid()) {
 		err = fmt.Errorf("%s: this file has no figures of crew", f.Name())
 	}
 	return a.Curves, err

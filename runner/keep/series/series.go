@@ -7,6 +7,7 @@ package series
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"time"
 
 	"crew/runner/decide/task"
@@ -35,6 +36,13 @@ type Curves struct {
 	Start  time.Time    `json:"start"`
 	Width  task.Seconds `json:"width"` // length of a period
 	Points []Point      `json:"points"`
+}
+
+// Valid reports whether the values of c, from a file or another program, can be added up and shown.
+func (c Curves) Valid() bool {
+	return (c.Width > 0 || c.Points == nil) && !slices.ContainsFunc(c.Points, func(p Point) bool {
+		return slices.Min(p[:]) < 0 || slices.Max(p[:]) >= latest
+	})
 }
 
 const (

@@ -150,7 +150,7 @@ func TestFile(t *testing.T) {
 	require.True(t, all[1].Start.Before(time.Now()))
 	require.EqualValues(t, 1, all[1].Points[len(all[1].Points)-1][Ended])
 	good := crewtest.ReadFile(t, path)
-	for _, text := range []string{"", "somebody's", "crew curves 1\n", good[:len(good)/2], strings.Replace(good, "1", "2", 1)} {
+	for _, text := range []string{"", "somebody's", "crew curves 1\n", good[:len(good)/2], strings.Replace(good, "1", "2", 1), `{"version":1,"curves":[{"width":60,"points":[[60,0,0,1e308]]},{}]}`} {
 		crewtest.WriteFile(t, path, text, 0o600)
 		require.ErrorContains(t, NewLive().Keep(dir), "no figures of crew: remove the file to begin anew")
 		require.Equal(t, text, crewtest.ReadFile(t, path))

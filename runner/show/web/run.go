@@ -145,7 +145,7 @@ func (r *run) askCurves(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	reply, err := control.Ask(ctx, l.Hello, control.Request{Op: "curves"}, nil)
-	if err != nil || len(reply.Curves) > 3 || slices.ContainsFunc(reply.Curves, func(c series.Curves) bool { return c.Width <= 0 }) {
+	if err != nil || len(reply.Curves) > 3 || slices.ContainsFunc(reply.Curves, func(c series.Curves) bool { return !c.Valid() }) {
 		return
 	}
 	r.mu.Lock()
