@@ -328,6 +328,8 @@ func (r *rerun) unlistedLine(n int64, why string) string {
 	}
 	how := "run all tasks again with --state DIR, so that --retry-failed can run only the failed ones"
 	switch {
+	case r.cfg.State && why == "":
+		return "crew: the same command with --retry-failed runs " + them(n) + " again\n"
 	case r.cfg.State:
 		how = "the same command with --retry-failed runs " + them(n) + " again"
 	case r.cfg.SameCommand:

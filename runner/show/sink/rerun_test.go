@@ -85,7 +85,7 @@ func TestRerun(t *testing.T) {
 // rerunOf returns the lines of a digest about running tasks again.
 func rerunOf(digest string) (lines string) {
 	for l := range strings.Lines(digest) {
-		if strings.Contains(l, " again: ") || strings.Contains(l, " cannot be run ") {
+		if strings.Contains(l, " again: ") || strings.Contains(l, " cannot be run ") || strings.Contains(l, "--retry-failed runs") {
 			lines += l
 		}
 	}
