@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 
 	"crew/runner/show/history"
 )
@@ -74,6 +75,10 @@ func newContent(r *history.Report, live string) content {
 		if !isRepeated(*g) {
 			*g = history.Groups{}
 		}
+	}
+	if live != "" { // the latest first
+		shown.Failed.List = slices.Clone(r.Failed.List)
+		slices.Reverse(shown.Failed.List)
 	}
 	return content{Report: &shown, Live: live}
 }

@@ -15,11 +15,11 @@ import (
 const longest = 1000
 
 var funcs = template.FuncMap{
-	"show": show, "brief": func(s any) string { return visible(fmt.Sprint(s), 200) }, "lines": lines, "span": span, "took": func(s task.Seconds) string { return span(time.Duration(s)) }, "count": count, "share": share, "size": task.Size, "moment": task.Moment, "zone": zone,
+	"show": show, "brief": func(s any) string { return visible(fmt.Sprint(s), 200) }, "lines": lines, "span": span, "took": func(s task.Seconds) string { return span(time.Duration(s)) }, "count": count, "share": share, "size": task.Size, "moment": task.Moment,
 	"groups": func(title, name string, g history.Groups) any { return groups{title, name, g} },
 	"kind":   kind, "outcomes": outcomes, "histogram": histogram, "leavesOut": isIncomplete, "unknown": unknownOutputs, "known": func(output []byte) bool { return output != nil }, "verdict": verdict,
-	"headline": headline, "hasDurations": func(c content) bool { return c.Total.Tasks > 1 || c.Live != "" }, "exitStatus": exitStatus, "failures": failures, "trends": trends, "overTime": overTime, "about": describe, "spark": spark, "runsCharts": runsCharts, "day": func(t time.Time) string { return t.Local().Format(time.DateOnly) }, "lastRuns": lastRuns, "place": place, "ran": ran,
-	"cpu": func(f history.Figures) string { return span(f.User + f.System) }, "hosts": hosts, "percent": percent, "work": parallelism,
+	"headline": headline, "exitStatus": exitStatus, "trends": trends, "overTime": overTime, "spark": spark, "runsCharts": runsCharts, "lastRuns": lastRuns, "place": place,
+	"cpu": func(f history.Figures) string { return span(f.User + f.System) }, "percent": percent, "work": parallelism,
 }
 
 type named[T any] struct {
@@ -84,9 +84,6 @@ func share(part, whole int64) string {
 	}
 }
 
-// zone returns the time zone of the page.
-func zone(t time.Time) string { return "UTC" + t.Local().Format("-07:00") }
-
 // kind returns the CSS class of an outcome, which sets its colour.
 func kind(o task.Outcome) string {
 	switch o {
@@ -116,16 +113,4 @@ func place(f task.Facts) string {
 		return show(f.Host)
 	}
 	return show(f.Place())
-}
-
-// ran says when a run began and how long it took.
-func ran(r history.Run) string {
-	if r.Start.IsZero() {
-		return ""
-	}
-	text := task.Moment(r.Start)
-	if r.End.After(r.Start) {
-		text += " for " + span(r.End.Sub(r.Start))
-	}
-	return text
 }

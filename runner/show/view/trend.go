@@ -108,12 +108,3 @@ func lastRuns(r *history.Report) []history.Run {
 	slices.Reverse(last)
 	return last
 }
-
-// hosts returns the number of hosts in the timeline.
-func hosts(r *history.Report) int {
-	seen := map[string]bool{}
-	for _, l := range r.Attempts.Lanes {
-		seen[l.Host] = true
-	}
-	return len(seen)
-}

@@ -88,3 +88,20 @@ func isRepeated(g history.Groups) bool {
 	}
 	return false
 }
+
+// unknownOutputs counts the failed tasks whose output is unknown.
+func unknownOutputs(r *history.Report) (n int64) {
+	for _, e := range r.Failed.List {
+		if e.Output == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// isIncomplete reports whether the page is incomplete. Unknown outputs do not count on a live page, which
+// can ask for them.
+func isIncomplete(r *history.Report, live string) bool {
+	rest := r.Keys.Rest + r.Commands.Rest + r.Hosts.Rest
+	return r.Attempts.More+r.Failed.More+r.Flaky.More+r.Missed+rest > 0 || len(r.Runs) > mostRuns || live == "" && unknownOutputs(r) > 0
+}
