@@ -37,7 +37,6 @@ type session struct {
 	user      string // user token, as a part of subjects
 	requester *outbox.Requester
 	blobs     *travel.Blobs
-	stalls    *outbox.StallWatch
 	notices   *notifier
 	now       func() time.Duration // time since boot, which includes the time that the machine or the process was suspended
 
@@ -84,8 +83,7 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(urls), connectHint(dialError(err, o)))
 	}
 	s.nc = nc
-	s.stalls = outbox.NewStallWatch(s.notices.notify, nc.IsConnected)
-	if s.requester, err = outbox.NewRequester(nc); err != nil { // the server has closed the connection
+	if s.requester, err = outbox.NewRequester(nc, s.notices.notify); err != nil { // the server has closed the connection
 		err = s.explain(err)
 		s.close()
 		return nil, err
@@ -96,7 +94,7 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 
 // setUser makes the session send messages, and keep blobs, in the name of user.
 func (s *session) setUser(user string) {
-	s.user, s.blobs = user, travel.NewBlobs(s.requester, user, s.stalls)
+	s.user, s.blobs = user, travel.NewBlobs(s.requester, user)
 }
 
 // configure makes the client reconnect and report errors.
@@ -272,7 +270,6 @@ func connectHint(err error) error {
 func plain(err error) string { return strings.TrimPrefix(err.Error(), "nats: ") }
 
 func (s *session) close() {
-	s.stalls.Close()
 	s.nc.SetClosedHandler(nil) // a close by this side is no error
 	s.nc.Close()
 }

@@ -109,7 +109,7 @@ func (x *submitter) open() error {
 	}
 	x.info, x.builder.secret = newRunInfo(x.Engine.Queue, x.Control.Name, x.s.user, x.id), x.id.Secret
 	x.info.Job = x.builder.Job
-	x.attempts.out = outbox.New(x.s.requester, x.s.stalls)
+	x.attempts.out = outbox.New(x.s.requester)
 	if c := x.Call; c.Copies() {
 		files := travel.Files{Base: c.Engine.BaseFiles, Transfer: c.Transfer, Return: c.Return}
 		if x.files, err = travel.NewSubmitter(x.s.blobs, files, x.Notice); err != nil {

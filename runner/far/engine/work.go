@@ -123,7 +123,7 @@ func (w *worker) subscribe() (err error) {
 		}
 	}
 	w.files = travel.NewWorker(w.s.blobs, w.Store, w.Pool.Workdir)
-	w.out = outbox.New(w.s.requester, w.s.stalls)
+	w.out = outbox.New(w.s.requester)
 	if _, err = w.s.nc.Subscribe(heartbeatSubject(w.Engine.Queue, "*"), w.receiveHeartbeat); err == nil {
 		_, err = w.s.nc.Subscribe(askSubject, func(*nats.Msg) { w.renewSoon() })
 	}

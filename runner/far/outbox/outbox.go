@@ -5,12 +5,9 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"sync"
 	"time"
-
-	"crew/runner/decide/task"
 )
 
 const (
@@ -52,21 +49,10 @@ type queue struct {
 }
 
 // New returns an Outbox that sends its messages through requester.
-func New(requester *Requester, stalls *StallWatch) *Outbox {
+func New(requester *Requester) *Outbox {
 	o := &Outbox{requester: requester, queues: map[string]*queue{}, window: NewWindow()}
 	o.settled.L = &o.mu
-	stalls.Add(o.progress)
 	return o
-}
-
-// progress describes the messages that are not answered. See Progress.
-func (o *Outbox) progress(since time.Duration) (heard int64, text string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.count > 0 {
-		text = fmt.Sprintf("waiting for an answer to %s for %v: the connection is slow, or the other side does not respond", task.Count(int64(o.count), "message"), since)
-	}
-	return o.requester.heard.Load(), text
 }
 
 // Wait blocks while too much is unanswered.

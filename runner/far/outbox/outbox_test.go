@@ -26,11 +26,9 @@ func testOutbox(t *testing.T) (nc *nats.Conn, out *Outbox) {
 	nc, err = nats.Connect("", nats.InProcessServer(s))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
-	stalls := NewStallWatch(nil, func() bool { return false })
-	t.Cleanup(stalls.Close)
-	requester, err := NewRequester(nc)
+	requester, err := NewRequester(nc, func(string) {})
 	require.NoError(t, err)
-	return nc, New(requester, stalls)
+	return nc, New(requester)
 }
 
 // Messages that wait are sent together, in order, and again until they are answered. Flush returns only
@@ -92,23 +90,35 @@ func TestOutboxDoesNotAwaitAnswers(t *testing.T) {
 	require.Empty(t, got)
 }
 
-// Messages that are received but not answered are reported.
-func TestOutboxUnanswered(t *testing.T) {
+// If requests are received but not answered, that is reported once. Answers delay the notice.
+func TestUnanswered(t *testing.T) {
 	nc, out := testOutbox(t)
 	_, err := nc.Subscribe("elsewhere", func(*nats.Msg) {})
 	require.NoError(t, err)
 	require.NoError(t, nc.Flush())
+	r, notices := out.requester, make(chan string, 10)
+	r.notice = func(text string) { notices <- text }
+	look := func(n int) {
+		for range n {
+			r.look()
+		}
+	}
+	look(maxSilent)
 	for range 3 {
 		out.Send("elsewhere", []byte("a"), func() { t.Error("it is answered") })
 	}
-	notices := make(chan string, 1)
-	stalls := NewStallWatch(func(text string) { notices <- text }, func() bool { return true })
-	defer stalls.Close()
-	stalls.Add(out.progress)
-	for range maxStalled {
-		stalls.look()
-	}
-	require.Regexp(t, `^waiting for an answer to 3 messages for \d+s: `, crewtest.Receive(t, notices, "the notice"))
+	crewtest.Until(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.pending) > 0 }, "a request")
+	look(maxSilent - 1)
+	r.receive(&nats.Msg{})
+	look(maxSilent - 1)
+	require.Empty(t, notices)
+	look(1 + maxSilent)
+	require.Equal(t, stalledNotice, crewtest.Receive(t, notices, "the notice"))
+	require.Empty(t, notices)
+	nc.Close()
+	r.silent = 0
+	look(2 * maxSilent)
+	require.Empty(t, notices)
 }
 
 // A subject without answers does not delay others for long.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -41,8 +40,6 @@ type Blobs struct {
 	user      string
 	place     string
 	down, up  *outbox.Window
-	pulls     atomic.Int64 // calls of Pull in progress
-	received  atomic.Int64 // bytes
 
 	mu    sync.Mutex
 	owned map[string]task.Live // by name; nil before the first Add
@@ -53,16 +50,8 @@ type Blobs struct {
 func Subject(user, place string) string { return "crew.o." + user + "." + place }
 
 // NewBlobs returns an empty set of blobs of a user. It requests blobs of others on the same connection.
-func NewBlobs(requester *outbox.Requester, user string, stalls *outbox.StallWatch) *Blobs {
-	b := &Blobs{requester: requester, user: user, place: rand.Text(), down: outbox.NewWindow(), up: outbox.NewWindow()}
-	stalls.Add(func(time.Duration) (int64, string) {
-		n := b.received.Load()
-		if b.pulls.Load() == 0 {
-			return n, ""
-		}
-		return n, "receiving files, outputs or long tasks: " + task.Size(n) + " so far"
-	})
-	return b
+func NewBlobs(requester *outbox.Requester, user string) *Blobs {
+	return &Blobs{requester: requester, user: user, place: rand.Text(), down: outbox.NewWindow(), up: outbox.NewWindow()}
 }
 
 // Add makes the first size bytes of content a blob until Drop, which closes content. After an error
@@ -143,8 +132,6 @@ func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to i
 	if from.Place == "" || strings.Trim(from.Place, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "" {
 		return ErrNone
 	}
-	b.pulls.Add(1)
-	defer b.pulls.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	left := from.Size - at
@@ -172,7 +159,6 @@ func (b *Blobs) Pull(ctx context.Context, user string, from Blob, at int64, to i
 		}
 		n = outbox.Piece
 		left -= int64(len(data)) - 1
-		b.received.Add(int64(len(data)))
 		if _, err := to.Write(data[1:]); err != nil {
 			return err
 		}

@@ -42,11 +42,9 @@ func newBlobs(t *testing.T) (both [2]*Blobs) {
 		nc, err := nats.Connect("", nats.InProcessServer(s), nats.UseOldRequestStyle())
 		require.NoError(t, err)
 		t.Cleanup(nc.Close)
-		stalls := outbox.NewStallWatch(nil, func() bool { return false })
-		t.Cleanup(stalls.Close)
-		requester, err := outbox.NewRequester(nc)
+		requester, err := outbox.NewRequester(nc, func(string) {})
 		require.NoError(t, err)
-		both[i] = NewBlobs(requester, user, stalls)
+		both[i] = NewBlobs(requester, user)
 	}
 	return both
 }
