@@ -2,96 +2,68 @@ package man
 
 import "strings"
 
-// fonts lists the macros that only set a font, so plain text has just their arguments.
-const fonts = " Ar Cm Dv Em Ev Ic Li No Pa Sx Sy Va "
+// fonts lists the macros that only set a font.
+const fonts = " Ar Cm Em Ev Fl Ic Li Nm No Pa Sx Va "
 
 // pairs maps the macros that enclose the rest of their line to the two enclosing characters.
 var pairs = map[string]string{"Op": "[]", "Pq": "()", "Brq": "{}", "Sq": "''", "Ql": "''", "Dq": `""`}
 
 // signs maps the macros that stand for a text to that text.
-var signs = map[string]string{"Oo": "[", "Oc": "]", "Po": "(", "Pc": ")", "Fx": "FreeBSD", "Ns": glue, "Ap": glue + "'" + glue}
+var signs = map[string]string{"Oo": "[", "Oc": "]", "Fx": "FreeBSD", "Nd": "-"}
 
-func isMacro(word string) bool {
-	return pairs[word] != "" || signs[word] != "" || len(word) == 2 && strings.Contains(fonts+"Fl Nm Xr ", " "+word+" ")
-}
-
-// inline adds the text of a line of macros to the paragraph.
-func (r *renderer) inline(args []string) {
-	macro := ""
-	for i := 0; i < len(args); i++ {
-		arg, alone := args[i], i+1 == len(args) || isClosing(args[i+1]) || isMacro(args[i+1])
-		switch {
-		case pairs[arg] != "":
-			r.enclose(pairs[arg], args[i+1:])
-			return
-		case !isMacro(arg):
-			if macro == "Fl" && !isClosing(arg) && arg != "|" {
-				arg = "-" + arg
+// inline returns the text of a line of macros.
+func (r *renderer) inline(words []string) (text string) {
+	blank, dash := "", ""
+	for i := 0; i < len(words); i++ {
+		word, rest := words[i], words[i+1:]
+		if sign := signs[word]; sign != "" {
+			word, dash = sign, ""
+		}
+		switch pair := pairs[word]; {
+		case pair != "":
+			end := len(rest)
+			for end > 0 && isClosing(rest[end-1]) {
+				end--
 			}
-			r.plain(arg)
+			return text + blank + pair[:1] + r.inline(rest[:end]) + pair[1:] + strings.Join(rest[end:], "")
+		case word == "Ns":
+			blank, dash = "", ""
 			continue
-		case arg == "Fl" && alone:
-			r.add("-")
-		case arg == "Xr":
-			r.add(args[i+1] + "(" + args[i+2] + ")")
+		case word == "Nm" && (len(rest) == 0 || isClosing(rest[0])):
+			text += blank + r.name
+		case word == "Fl":
+			dash = "-"
+			continue
+		case strings.Contains(fonts, " "+word+" "):
+			dash = ""
+			continue
+		case word == "Xr":
+			text += blank + rest[0] + "(" + rest[1] + ")"
 			i += 2
-		case arg == "Nm" && alone:
-			r.add(r.name)
-		case signs[arg] != "":
-			r.plain(signs[arg])
+		case isClosing(word):
+			text += word
+		default:
+			text += blank + dash + word
 		}
-		macro = arg
+		if blank = " "; word == "[" {
+			blank = ""
+		}
 	}
+	return unescape(text)
 }
 
-// enclose adds the rest of a line between two characters, followed by the closing punctuation of the line.
-func (r *renderer) enclose(pair string, args []string) {
-	end := len(args)
-	for end > 0 && isClosing(args[end-1]) {
-		end--
-	}
-	r.add(pair[:1] + glue)
-	r.inline(args[:end])
-	r.add(glue + pair[1:])
-	r.plain(args[end:]...)
-}
+func isClosing(word string) bool { return len(word) == 1 && strings.Contains(".,:;)]?!", word) }
 
-// plain adds words, and joins punctuation to the words beside it.
-func (r *renderer) plain(args ...string) {
-	for _, arg := range args {
-		switch {
-		case isClosing(arg):
-			arg = glue + arg
-		case arg == "(" || arg == "[":
-			arg += glue
-		}
-		r.add(unescape(arg))
+// split cuts the line of a macro into words at blanks that are not in quotes.
+func split(line string) []string {
+	parts := strings.Split(line, `"`)
+	for i := 1; i < len(parts); i += 2 {
+		parts[i] = strings.ReplaceAll(parts[i], " ", hard)
 	}
-}
-
-func isClosing(arg string) bool { return len(arg) == 1 && strings.Contains(".,:;)]?!", arg) }
-
-// split cuts the line of a macro into words at blanks, except blanks after a backslash or in quotes.
-func split(line string) (words []string) {
-	for line = strings.TrimLeft(line, " "); line != ""; line = strings.TrimLeft(line, " ") {
-		if line[0] == '"' {
-			word, rest, _ := strings.Cut(line[1:], `"`)
-			words, line = append(words, strings.ReplaceAll(word, " ", hard)), rest
-			continue
-		}
-		n := 0
-		for n < len(line) && line[n] != ' ' {
-			if line[n] == '\\' {
-				n++
-			}
-			n++
-		}
-		words, line = append(words, line[:n]), line[n:]
-	}
-	return words
+	return strings.Fields(strings.Join(parts, ""))
 }
 
 // escapes replaces the escape sequences that occur in the pages.
-var escapes = strings.NewReplacer(`\&`, "", `\-`, "-", `\(dq`, `"`, `\ `, hard, `\e`, `\`)
+var escapes = strings.NewReplacer(`\&`, "", `\-`, "-", `\(dq`, `"`, `\e`, `\`)
 
 func unescape(s string) string { return escapes.Replace(s) }

@@ -52,9 +52,7 @@ type Part struct {
 
 // Text renders the part as lines of at most width characters. Examples may be longer.
 func (p *Part) Text(width int) string {
-	r := renderer{width: width, name: p.Page.Name}
-	r.render(p.source)
-	return r.text()
+	return render(p.source, p.Page.Name, width)
 }
 
 // Whole returns the whole page as a part.
@@ -87,84 +85,58 @@ func until(text, mark string) string {
 
 // Entry returns the entry of a long option in crew(1). It panics if there is none.
 func Entry(option string) *Part {
-	var entry strings.Builder
-	depth := 0 // of nested lists; 1 in the list of the entry
-	for line := range strings.Lines(Pages[0].Source) {
-		macro, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch {
-		case depth == 0 && macro == ".It" && isEntry(rest, option):
-			depth = 1
-		case depth == 0:
-			continue
+	start := regexp.MustCompile(`(?m)^\.It (?:Fl \S+ , )*Fl -` + option + `(?: .*)?$`).FindStringIndex(Pages[0].Source)
+	entry, depth := "", 0 // of nested lists
+	for line := range strings.Lines(Pages[0].Source[start[0]:]) {
+		switch macro, _, _ := strings.Cut(strings.TrimSpace(line), " "); {
+		case depth == 0 && entry != "" && (macro == ".It" || macro == ".El"):
+			return &Part{&Pages[0], "", 3, ".Bl -tag -width indent -compact\n" + entry + ".El\n"}
 		case macro == ".Bl":
 			depth++
-		case macro == ".It" && depth == 1, macro == ".El" && depth == 1:
-			return &Part{&Pages[0], "", 3, ".Bl -tag -width Ds -compact\n" + entry.String() + ".El\n"}
 		case macro == ".El":
 			depth--
 		}
-		entry.WriteString(line)
+		entry += line
 	}
-	panic("internal error: no entry of --" + option)
+	panic("internal error: no end of the entry of --" + option)
 }
 
-// isEntry reports whether the arguments of an .It name the long option.
-func isEntry(item, option string) bool {
-	for i, word := range strings.Fields(item) {
-		switch {
-		case word == "-"+option:
-			return true
-		case word != "Fl" && word != "," && (len(word) != 1 || i > 4):
-			return false
-		}
-	}
-	return false
-}
-
-// Mentions returns the sections and subsections that name a long option, except those of crew(1). The
-// ones with the most mentions per byte come first. The text of a subsection does not count for its section.
+// Mentions returns the sections and subsections that name a long option, except those of crew(1), as Search does.
 func Mentions(option string) []*Part {
-	named := regexp.MustCompile(`(?m)^\.[^D].* -` + option + `(?: |$)`)
-	return ranked(Pages[1:], func(own string) int { return len(named.FindAllString(own, -1)) })
+	return ranked(Pages[1:], regexp.MustCompile(`^\.[^DI].* -`+option+`\s`))
 }
 
 // Search returns the sections and subsections that contain a word in any case or form. The ones with
 // the most matches per byte come first; a match in a list item counts tenfold. The text of a subsection
 // does not count for its section.
-func Search(word string) []*Part {
-	forms := forms(word, "[^a-z]")
-	return ranked(Pages[:], func(own string) (n int) {
-		for line := range strings.Lines(own) {
-			found := len(forms.FindAllString(line, -1))
-			if strings.HasPrefix(line, ".It ") {
-				found *= 10
-			}
-			n += found
-		}
-		return n
-	})
-}
+func Search(word string) []*Part { return ranked(Pages[:], forms(word)) }
 
-// forms returns a pattern for words in any case and in other forms: the plural of a noun, or the -ed and
-// -ing of a verb. edge is a character class that delimits the words, besides the start and the end of the text.
-func forms(words, edge string) *regexp.Regexp {
-	stem := strings.ToValidUTF8(words, "\uFFFD")
+// forms returns a pattern for a word in any case and in other forms: the plural of a noun, or the -ed and
+// -ing of a verb.
+func forms(word string) *regexp.Regexp {
+	stem := strings.ToValidUTF8(word, "\uFFFD")
 	if len(stem) > 2 {
 		stem = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(stem), "s"), "e")
 	}
-	return regexp.MustCompile(`(?i)(?:^|` + edge + `)` + regexp.QuoteMeta(stem) + `(?:e?s?|e?d|ing)(?:` + edge + `|$)`)
+	return regexp.MustCompile(`(?i)(?:^|[^a-z])` + regexp.QuoteMeta(stem) + `(?:e?s?|e?d|ing)(?:[^a-z]|$)`)
 }
 
-// ranked returns the sections and subsections of pages for which count is positive, except generic ones,
-// sorted by count per byte.
-func ranked(pages []Page, count func(own string) int) []*Part {
+// ranked returns the sections and subsections of pages that contain words, except generic ones. Search
+// says in which order.
+func ranked(pages []Page, words *regexp.Regexp) []*Part {
 	var parts []*Part
 	share := map[*Part]float64{}
 	for i := range pages {
 		for _, part := range pages[i].Parts() {
 			own := until(part.source, "\n.Ss ")
-			if n := count(own); n > 0 && !part.Generic() {
-				share[part] = float64(n) / float64(len(own))
+			for line := range strings.Lines(own) {
+				n := len(words.FindAllString(line, -1))
+				if strings.HasPrefix(line, ".It ") {
+					n *= 10
+				}
+				share[part] += float64(n) / float64(len(own))
+			}
+			if share[part] > 0 && !part.Generic() {
 				parts = append(parts, part)
 			}
 		}
@@ -173,43 +145,23 @@ func ranked(pages []Page, count func(own string) int) []*Part {
 	return parts
 }
 
-// Find returns the parts that match a topic, best first. A name of a page matches only that page.
-// Otherwise a section or subsection matches if its title is the topic, begins with it or contains it, in
-// any case or form. If there are no matches, those titles match that contain each word of the topic.
+// Find returns the page that is called topic, or the sections and subsections whose titles contain each
+// word of topic in any case or form, the shortest title first and sections before subsections.
 func Find(topic string) []*Part {
-	var all []*Part
+	var parts []*Part
 	for i := range Pages {
 		p := &Pages[i]
 		if topic == p.Name || topic == p.String() || topic == p.Name+"."+p.Section || topic == p.Section+" "+p.Name {
 			return []*Part{p.Whole()}
 		}
-		all = append(all, p.Parts()...)
+		parts = append(parts, p.Parts()...)
 	}
-	whole := forms(topic, "[ ,]")
-	found := slices.DeleteFunc(all, func(p *Part) bool { return match(p.Title, whole) == 3 })
-	slices.SortStableFunc(found, func(a, b *Part) int {
-		return cmp.Or(match(a.Title, whole)-match(b.Title, whole), a.Level-b.Level)
-	})
-	if first, rest, several := strings.Cut(topic, " "); len(found) == 0 && several {
-		word := forms(first, "[ ,]")
-		return slices.DeleteFunc(Find(rest), func(p *Part) bool { return match(p.Title, word) == 3 })
+	for word := range strings.FieldsSeq(topic) {
+		form := forms(word)
+		parts = slices.DeleteFunc(parts, func(p *Part) bool { return !form.MatchString(p.Title) })
 	}
-	return found
-}
-
-// match returns 0 if words match the whole title, 1 if they match its beginning, 2 if they match another
-// part of it, and otherwise 3.
-func match(title string, words *regexp.Regexp) int {
-	at := words.FindStringIndex(title)
-	switch {
-	case at == nil:
-		return 3
-	case at[0] > 0:
-		return 2
-	case at[1] < len(title):
-		return 1
-	}
-	return 0
+	slices.SortStableFunc(parts, func(a, b *Part) int { return cmp.Or(len(a.Title)-len(b.Title), a.Level-b.Level) })
+	return parts
 }
 
 // Generic reports whether the part is a section that all or many pages have.
@@ -220,9 +172,9 @@ func (p *Part) Generic() bool {
 // Topics lists the sections of each page, without subsections, and then the words, in lines of up to
 // width characters.
 func Topics(width int, words []string) string {
-	source := ".Bl -tag -width Ds -compact\n"
+	source := ".Bl -tag -width indent -compact\n"
 	item := func(tag string, words []string) {
-		source += ".It " + tag + "\n" + strings.ReplaceAll(strings.Join(words, ",\n"), " ", `\ `) + "\n"
+		source += ".It " + tag + "\n" + strings.ReplaceAll(strings.Join(words, ",\n"), " ", hard) + "\n"
 	}
 	for i := range Pages {
 		var titles []string
@@ -234,7 +186,5 @@ func Topics(width int, words []string) string {
 		item(Pages[i].String(), titles)
 	}
 	item("Common words", words)
-	r := renderer{width: width}
-	r.render(source + ".El\n")
-	return r.text()
+	return render(source+".El\n", "", width)
 }

@@ -105,7 +105,7 @@ func TestReferences(t *testing.T) {
 	seen := 0
 	for _, p := range pages() {
 		source := p.Source
-		for _, m := range regexp.MustCompile(`(?m)\bSx (.+?)(?: Pc)?(?: [.,:;)])*$`).FindAllStringSubmatch(source, -1) {
+		for _, m := range regexp.MustCompile(`(?m)\bSx (.+?)(?: [.,:;)])*$`).FindAllStringSubmatch(source, -1) {
 			require.Contains(t, titles[p.String()], m[1], p)
 			seen++
 		}

@@ -37,7 +37,7 @@ func (o *Options) takeTopic(words []string) error {
 	case "topics":
 		o.Print = topicsHead + man.Topics(helpWidth(), indexWords())
 	default:
-		o.Print = cmp.Or(indexHelp(known), commandHelp(known, known), optionHelp(strings.ReplaceAll(known, " ", "-")), commandHelp("ctl "+known, known), commandHelp("engine "+known, known), partHelp(known))
+		o.Print = cmp.Or(indexHelp(known), commandHelp(known, known), optionHelp(strings.ReplaceAll(known, " ", "-")), commandHelp("ctl "+known, known), commandHelp("engine "+known, known), partsHelp(man.Find(known)))
 	}
 	if o.Print == "" {
 		return &UsageError{
@@ -68,10 +68,10 @@ func indexHelp(topic string) string {
 			}
 		}
 	}
-	if len(parts) == 0 {
+	text := partsHelp(parts)
+	if text == "" {
 		return ""
 	}
-	text := parts[0].Text(helpWidth()) + origin(parts[0].Page, parts[1:])
 	if commandNamed("ctl "+word) != nil {
 		text += "\nThere is also crew help ctl " + word + ".\n"
 	} else if long(word) != nil {
@@ -118,12 +118,10 @@ func near(topic string) string {
 	}
 	var titles []string
 	for _, p := range man.Search(topic) {
-		if len(titles) < 3 {
-			titles = append(titles, fmt.Sprintf("%q", p.Title))
-		}
+		titles = append(titles, fmt.Sprintf("%q", p.Title))
 	}
 	if titles != nil {
-		return "the word is in " + strings.Join(titles, ", ") + "; "
+		return "the word is in " + strings.Join(titles[:min(3, len(titles))], ", ") + "; "
 	}
 	var names []string
 	for _, known := range topics() {
@@ -152,7 +150,7 @@ func optionHelp(topic string) (text string) {
 		named := topic == "--"+o.name
 		switch {
 		case o.ofRuns() && (named || topic == o.name || len(letter) == 1 && strings.Contains(o.short, letter)):
-			return row + "\n" + man.Entry(o.name).Text(helpWidth()) + origin(&man.Pages[0], append(man.Find(o.name), man.Mentions(o.name)...))
+			return row + "\n" + partsHelp(slices.Concat([]*man.Part{man.Entry(o.name)}, man.Find(o.name), man.Mentions(o.name)))
 		case named && o.commands != "":
 			of := "Of crew " + strings.NewReplacer("-", " ", " ", ", crew ").Replace(o.commands)
 			text += row + "\n" + task.Shorten(of, helpWidth()-1) + "\n"
@@ -161,10 +159,9 @@ func optionHelp(topic string) (text string) {
 	return text
 }
 
-// partHelp returns the part of the manual that matches topic best, followed by references to other
-// matches, or "" if there is none.
-func partHelp(topic string) string {
-	parts := man.Find(topic)
+// partsHelp returns the first part, the name of its page unless the part is the page, and references to the
+// other parts. It returns "" if there are none.
+func partsHelp(parts []*man.Part) string {
 	if len(parts) == 0 {
 		return ""
 	}
@@ -172,28 +169,22 @@ func partHelp(topic string) string {
 	if parts[0].Level == 0 {
 		return text
 	}
-	return text + origin(parts[0].Page, parts[1:])
-}
-
-// origin returns the lines that follow a part of page: the name of the page, and references to more.
-func origin(page *man.Page, more []*man.Part) string {
-	from := fmt.Sprintf("\nThis is from %s.", page)
-	return cmp.Or(seeAlso(from+" ", more), from+"\n")
+	from := fmt.Sprintf("\nThis is from %s.", parts[0].Page)
+	return text + cmp.Or(seeAlso(from+" ", parts[1:]), from+"\n")
 }
 
 // seeAlso returns text followed by references to up to four parts, or "" if there are no parts.
 func seeAlso(text string, parts []*man.Part) string {
-	if len(parts) == 0 {
-		return ""
-	}
-	text += "See also:\n"
-	most := strings.Count(text, "\n") + 4
+	var lines []string
 	for _, p := range parts {
-		if line := fmt.Sprintf("  %s in %s\n", p.Title, p.Page); strings.Count(text, "\n") < most && !strings.Contains(text, line) {
-			text += line
+		if line := fmt.Sprintf("  %s in %s\n", p.Title, p.Page); len(lines) < 4 && !slices.Contains(lines, line) {
+			lines = append(lines, line)
 		}
 	}
-	return text
+	if lines == nil {
+		return ""
+	}
+	return text + "See also:\n" + strings.Join(lines, "")
 }
 
 // page returns the name of the manual page of a command.
