@@ -1,15 +1,16 @@
 package web
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"syscall"
@@ -99,47 +100,37 @@ func (p *pacer) Write(b []byte) (int, error) {
 // Unwrap returns the ResponseWriter, for http.ResponseController.
 func (p *pacer) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-const tokenBytes = 24 // of a new token; a token in a file has at least 16
-
-var tokenText = base64.RawURLEncoding.Strict()
-
-func newToken() string {
-	b := make([]byte, tokenBytes)
-	_, _ = rand.Read(b) // never fails
-	return tokenText.EncodeToString(b)
-}
+// leastToken is the length of the shortest token that a file may hold.
+const leastToken = 22
 
 // readToken returns the token in a file. If there is no file, it makes a new token and writes it; if
 // file is "", the new token is not stored.
 func readToken(file string) (string, error) {
 	if file == "" {
-		return newToken(), nil
+		return rand.Text(), nil
 	}
 	f, err := trust.OpenOwn(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO does not block
 	if errors.Is(err, fs.ErrNotExist) {
-		token := newToken()
+		token := rand.Text()
 		if err := trust.WritePrivate(file, []byte(token+"\n")); err != nil {
 			return "", fmt.Errorf("write the token: %w", err)
 		}
 		return token, nil
 	}
-	var text []byte
-	var info fs.FileInfo
-	if err == nil {
-		defer f.Close()
-		text, err = io.ReadAll(io.LimitReader(f, 1000))
-	}
-	if err == nil {
-		info, err = f.Stat()
-	}
 	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	text, failed := io.ReadAll(io.LimitReader(f, 1000))
+	if err = cmp.Or(err, failed); err != nil {
 		return "", fmt.Errorf("read the token: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return "", fmt.Errorf("others can read the token in %s: remove the file to get a new token", file)
 	}
 	token := strings.TrimSpace(string(text))
-	if b, err := tokenText.DecodeString(token); err != nil || len(b) < 16 {
+	if len(token) < leastToken || url.PathEscape(token) != token {
 		return "", fmt.Errorf("%s has no token: remove it to get a new token, or name another file", file)
 	}
 	return token, nil
