@@ -60,11 +60,7 @@ func OpenBlocks(cfg BlocksConfig) (*Blocks, error) {
 		b.cutter.csv, b.cutter.records = true, cmp.Or(cfg.Records, math.MaxInt)
 		b.buffers.size += span // the row after a block is read before the block ends
 	}
-	paths := cfg.Files
-	if len(paths) == 0 {
-		paths = []string{"-"}
-	}
-	files, err := openFiles(cfg.Stdin, paths)
+	files, err := openFiles(cfg.Stdin, Config{Files: cfg.Files}.sources()[0].files)
 	if err != nil {
 		return nil, err
 	}
@@ -90,21 +86,14 @@ func OpenBlocks(cfg BlocksConfig) (*Blocks, error) {
 // seekable returns r as a regular file, with its offset and size, or nil. It returns nil for files
 // of proc(5) and sysfs(5), because their sizes are wrong.
 func seekable(r io.Reader) (f *os.File, at, size int64) {
-	f, ok := r.(*os.File)
-	if !ok {
-		return nil, 0, 0
+	f, _ = r.(*os.File)
+	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
+		n, _ := f.ReadAt(make([]byte, 1), st.Size()-1)
+		if at, err = f.Seek(0, io.SeekCurrent); err == nil && n > 0 {
+			return f, at, max(at, st.Size())
+		}
 	}
-	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() || st.Size() == 0 {
-		return nil, 0, 0
-	}
-	if n, _ := f.ReadAt(make([]byte, 1), st.Size()-1); n == 0 {
-		return nil, 0, 0
-	}
-	if at, err = f.Seek(0, io.SeekCurrent); err != nil {
-		return nil, 0, 0
-	}
-	return f, at, max(at, st.Size())
+	return nil, 0, 0
 }
 
 // next sets blk to the next block. It returns io.EOF after the last one.

@@ -2,6 +2,7 @@ package input
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -84,22 +85,17 @@ func (t *Tasks) fillTexts(tk *task.Task, v *expand.Values, obj Object, w rawText
 		}
 	}
 	t.fillPlace(tk, *v)
-	for i, text := range [...]*expand.Text{t.cfg.Priority, t.cfg.Weight, t.cfg.Needs, t.cfg.Key, t.cfg.Cost} {
+	for i, text := range [...]*expand.Text{t.cfg.Key, t.cfg.Cost, t.cfg.Priority, t.cfg.Weight, t.cfg.Needs} {
 		if text != nil && w[i] == nil {
 			w[i] = new(text.Expand(*v))
 		}
 	}
-	if w[3] != nil {
-		tk.Key = *w[3]
+	if tk.Err != nil {
+		w = rawTexts{w[0]} // it has a key, nevertheless
 	}
+	tk.Err = cmp.Or(tk.Err, t.cfg.Terms.setTerms(tk, w))
 	if t.cfg.Tag != nil {
 		t.cfg.Tag.FillTag(tk, *v)
-	}
-	if w[4] != nil && tk.Err == nil {
-		tk.Cost, tk.Err = parseCost(*w[4])
-	}
-	if tk.Err == nil {
-		tk.Err = t.cfg.Terms.setTerms(tk, w)
 	}
 	if len(t.cfg.Files.Makes) > 0 && tk.Err == nil {
 		tk.Makes, tk.Err = t.cfg.Files.makingOf(tk, v)
@@ -121,7 +117,8 @@ func (t *Tasks) stdin(recs []Record) (text []byte) {
 	return text
 }
 
-// parseCost parses a positive number. It rounds up, and numbers above the largest int64 down to it.
+// parseCost parses a positive number. It rounds up, and numbers above the largest int64 down to it. Its error
+// continues the text.
 func parseCost(s string) (int64, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
 		return n, nil
@@ -129,7 +126,7 @@ func parseCost(s string) (int64, error) {
 	f, err := strconv.ParseFloat(s, 64)
 	switch {
 	case err != nil || !(f > 0) || math.IsInf(f, 1) || strings.ContainsAny(s, "xX"):
-		return 0, fmt.Errorf("cost %q is not a positive number", s)
+		return 0, errors.New("is not a positive number")
 	case f >= math.MaxInt64:
 		return math.MaxInt64, nil
 	}

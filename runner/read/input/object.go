@@ -84,7 +84,7 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 	case "needs":
 		var list []string
 		list, err = parseList(parseString, v)
-		d.Texts[2] = new(strings.Join(list, ","))
+		d.Texts[4] = new(strings.Join(list, ","))
 	case "env":
 		d.Env, err = parseEnvironment(v)
 	case "dir":

@@ -9,7 +9,6 @@ import (
 // axis as it advances, and keeps the records of the others in rows.
 type axis struct {
 	parts []*stream
-	slab  slab
 	rows  []Record
 	at    int // index of the current row
 }
@@ -26,7 +25,7 @@ func (a *axis) next(rec *Record) error {
 			return err
 		}
 	}
-	*rec = joinRecords(recs, &a.slab)
+	*rec = joinRecords(recs)
 	return nil
 }
 
@@ -47,18 +46,13 @@ func (a *axis) readAll() error {
 
 // joinRecords returns a record with the columns of all of recs. If a record has an Err, it returns that
 // record.
-func joinRecords(recs []Record, sl *slab) Record {
-	n := 0
+func joinRecords(recs []Record) Record {
+	cols := make([]string, 0, len(recs))
 	for _, r := range recs {
 		if r.Err != nil {
 			return r
 		}
-		n += len(r.Columns)
-	}
-	cols := sl.columns(n)
-	n = 0
-	for _, r := range recs {
-		n += copy(cols[n:], r.Columns)
+		cols = append(cols, r.Columns...)
 	}
 	return Record{Columns: cols}
 }

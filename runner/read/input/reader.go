@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -22,8 +21,7 @@ type Reader struct {
 
 	axes []*axis
 	row  []Record // the current record of each axis
-	slab slab
-	err  error // the error that ended the input
+	err  error    // the error that ended the input
 }
 
 // Open opens all files and reads the headers, if any. cfg must be valid. The Reader owns the files,
@@ -118,10 +116,9 @@ func openFiles(stdin io.Reader, paths []string) ([]file, error) {
 			f.rd, f.c = o, o
 		}
 		files = append(files, f)
-		if s, ok := f.rd.(interface{ Stat() (fs.FileInfo, error) }); ok {
-			if info, err := s.Stat(); err == nil && info.IsDir() {
-				return files, fmt.Errorf("read %s: it is a directory", f.name)
-			}
+		o, _ := f.rd.(*os.File)
+		if info, err := o.Stat(); err == nil && info.IsDir() {
+			return files, fmt.Errorf("read %s: it is a directory", f.name)
 		}
 	}
 	return files, nil
@@ -148,7 +145,7 @@ func (r *Reader) read(rec *Record) error {
 		r.err = r.axes[0].next(rec)
 	default:
 		if r.err = r.advance(); r.err == nil {
-			*rec = joinRecords(r.row, &r.slab)
+			*rec = joinRecords(r.row)
 		}
 	}
 	return r.err
@@ -165,12 +162,11 @@ func (r *Reader) errorAt(err error) error {
 }
 
 // Close closes the files. It must not be called during a read.
-func (r *Reader) Close() error {
-	var errs []error
+func (r *Reader) Close() (err error) {
 	for _, a := range r.axes {
 		for _, s := range a.parts {
-			errs = append(errs, s.close())
+			err = errors.Join(err, s.close())
 		}
 	}
-	return errors.Join(errs...)
+	return err
 }

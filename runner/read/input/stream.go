@@ -85,16 +85,15 @@ func (s *stream) open() {
 	s.scan.reset(s.files[0].rd)
 }
 
-func (s *stream) close() error {
-	var errs []error
+func (s *stream) close() (err error) {
 	for _, f := range s.files {
-		errs = append(errs, f.c.Close())
+		err = errors.Join(err, f.c.Close())
 	}
 	s.files = nil
 	if s.err == nil {
 		s.err = fs.ErrClosed
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // next stores the next record that is not skipped in rec.

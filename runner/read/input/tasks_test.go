@@ -89,14 +89,14 @@ func FuzzTerms(f *testing.F) {
 	f.Fuzz(func(t *testing.T, priority, weight, needs string) {
 		a := Terms{Caps: caps}
 		var tk, again task.Task
-		if err := a.setTerms(&tk, rawTexts{&priority, &weight, &needs}); err != nil {
+		if err := a.setTerms(&tk, rawTexts{nil, nil, &priority, &weight, &needs}); err != nil {
 			require.Nil(t, tk.Asked)
 			return
 		}
 		terms := tk.Terms()
 		require.NoError(t, task.CheckNeeds(caps, terms.Needs, false))
 		require.LessOrEqual(t, max(terms.Priority, -terms.Priority), task.MaxPriority)
-		require.NoError(t, a.setTerms(&again, rawTexts{new(fmt.Sprint(terms.Priority)), new(fmt.Sprint(max(terms.Weight, 1))), new(needs)}))
+		require.NoError(t, a.setTerms(&again, rawTexts{nil, nil, new(fmt.Sprint(terms.Priority)), new(fmt.Sprint(max(terms.Weight, 1))), new(needs)}))
 		require.Equal(t, terms, again.Terms())
 	})
 }

@@ -27,56 +27,53 @@ type Terms struct {
 // error begins with the name of the template.
 func (a *Terms) Validate() error {
 	var w rawTexts
-	for i, text := range [...]*expand.Text{a.Priority, a.Weight, a.Needs} {
+	for i, text := range [...]*expand.Text{nil, nil, a.Priority, a.Weight, a.Needs} {
 		if text != nil && text.Constant() {
 			w[i] = new(text.Expand(expand.Values{}))
 		}
 	}
-	_, err := a.parse(task.Terms{}, w)
-	return err
+	return a.setTerms(new(task.Task), w)
 }
 
 // rawTexts are the unparsed values of textMembers; each may be nil.
 type rawTexts [len(textMembers)]*string
 
-var textMembers = [...]string{"priority", "weight", "needs", "key", "cost"}
+var textMembers = [...]string{"key", "cost", "priority", "weight", "needs"}
 
-// setTerms sets the terms of tk that have a text in w.
-func (a *Terms) setTerms(tk *task.Task, w rawTexts) error {
+// setTerms sets the properties of tk that have a text in w. If it returns an error, it has not set tk.Asked.
+func (a *Terms) setTerms(tk *task.Task, w rawTexts) (err error) {
 	if w == (rawTexts{}) {
 		return nil
 	}
-	terms, err := a.parse(tk.Terms(), w)
-	if err != nil {
-		return err
-	}
-	if tk.Asked = nil; !terms.IsZero() {
-		tk.Asked = &terms
-	}
-	return nil
-}
-
-// parse returns terms with the values in w.
-func (a *Terms) parse(terms task.Terms, w rawTexts) (_ task.Terms, err error) {
-	if p := w[0]; p != nil {
-		if terms.Priority, err = parsePriority(*p); err != nil {
-			return terms, fmt.Errorf("priority %q %w", *p, err)
+	terms := tk.Terms()
+	for i, text := range w {
+		if text == nil {
+			continue
 		}
-	}
-	if p := w[1]; p != nil {
-		if terms.Weight, err = parseWeight(*p); err == nil && terms.Weight > 1 && a.SameWeight != "" {
-			err = errors.New("is more than 1: " + a.SameWeight)
+		is := " "
+		switch textMembers[i] {
+		case "key":
+			tk.Key = *text
+		case "cost":
+			tk.Cost, err = parseCost(*text)
+		case "priority":
+			terms.Priority, err = parsePriority(*text)
+		case "weight":
+			if terms.Weight, err = parseWeight(*text); terms.Weight > 1 && a.SameWeight != "" {
+				err = errors.New("is more than 1: " + a.SameWeight)
+			}
+		case "needs":
+			is = ": "
+			terms.Needs, err = a.parseNeeds(*text)
 		}
 		if err != nil {
-			return terms, fmt.Errorf("weight %q %w", *p, err)
+			return fmt.Errorf("%s %q%s%w", textMembers[i], *text, is, err)
 		}
 	}
-	if p := w[2]; p != nil {
-		if terms.Needs, err = a.parseNeeds(*p); err != nil {
-			return terms, fmt.Errorf("needs %q: %w", *p, err)
-		}
+	if tk.Asked = nil; !terms.IsZero() {
+		tk.Asked = new(terms)
 	}
-	return terms, nil
+	return nil
 }
 
 // parsePriority parses a task's priority. Its error continues the text.
