@@ -60,7 +60,7 @@ func (c *compiler) argumentPlace(args []arg, at int) place {
 	guard, joined := optionGuard(args, at)
 	switch {
 	case i == len(args) && !name.hasGap(), slices.ContainsFunc(args, func(a arg) bool { return a.obscure }) && c.risky(args),
-		(i == len(args) || shell >= 0 && slices.ContainsFunc(args[:at], arg.hasGap)) && looksLikeScript(args[at]),
+		looksLikeScript(args[at]) && (i == len(args) || shell >= 0 && slices.ContainsFunc(args[:at], arg.hasGap) || mayFollowOption(args, at)),
 		shell >= 0 && (slices.ContainsFunc(args[shell+1:at], mayHide) || startsOption(args[at].text) || args[at].split && strings.HasPrefix(args[at].text, gap)):
 		return refuseHidden
 	case i == len(args):
@@ -70,7 +70,7 @@ func (c *compiler) argumentPlace(args []arg, at int) place {
 	if p.err = checkInterpreted(args, i, at); p.err != nil {
 		return p
 	}
-	if variable, _, ok := strings.Cut(args[at].text, "="); ok && name.isWrapper() {
+	if variable, _, ok := strings.Cut(args[at].text, "="); ok && (name.isWrapper() || setsKeyword().MatchString(c.src)) {
 		if strings.Contains(variable, markText) {
 			return refuseName
 		} else if choosesProgram(variable) {
@@ -110,6 +110,17 @@ func mayHide(a arg) bool {
 	return !a.isStatic() && (a.split || a.mayBeOption()) ||
 		startsOption(a.text) && len(a.text) > 2 && a.text[1] != '-' && strings.ContainsAny(a.text[1:len(a.text)-1], "oO") // -onoclobber
 }
+
+// mayFollowOption reports whether args[at] may be the script of an option that is not known before the
+// command runs.
+func mayFollowOption(args []arg, at int) bool {
+	takesScript := func(a arg) bool { r, _ := runnerOf(a); return r.long != "" }
+	hidden := func(a arg) bool { return mayHide(a) || strings.HasPrefix(a.text, gap) }
+	return slices.ContainsFunc(args[:at], takesScript) && slices.ContainsFunc(args[max(at-1, 0):at+1], hidden)
+}
+
+// setsKeyword matches scripts that may set -k, after which NAME=VALUE is an assignment among arguments, too.
+var setsKeyword = lazily(`\bset\s+(-?[^-;&\n])*-?[k$]`)
 
 // takesScript reports whether a is a program that takes a script as an option.
 func takesScript(a arg) bool {
@@ -196,7 +207,7 @@ func (c *compiler) builtinPlace(args []arg, at int) place {
 }
 
 // prompted matches the options of read, separated by NUL bytes, if the last one is -p and its prompt.
-var prompted = lazily("^(-[ers]+\x00|-[ers]*[adinNptu]\x00?[^\x00" + markText + gap + "]+\x00)*-[ers]*p\x00?[^\x00]*$")
+var prompted = lazily("^(-[ers]+\x00|-[ers]*[adinNptu]\x00?[^\x00" + markText + gap + "]+\x00)*-[ers]*[dp]\x00?[^\x00]*$")
 
 // takesPrompt reports whether args[at] is the prompt of read -p.
 func takesPrompt(args []arg, at int) bool {

@@ -57,9 +57,7 @@ func (c Config) Validate() error {
 
 // Bare reports whether the command has no placeholder.
 func (c Config) Bare() bool {
-	return !slices.ContainsFunc(c.Words, func(w string) bool {
-		return slices.ContainsFunc(scan(w, &c), piece.isPlaceholder)
-	})
+	return !slices.ContainsFunc(scan(strings.Join(c.Words, "\x00"), &c), piece.isPlaceholder)
 }
 
 // Program returns the name of the program that every task runs, like Template.Command,

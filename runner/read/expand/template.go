@@ -202,9 +202,8 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 	if len(t.words) == 0 {
 		return errors.New("nothing is left of the command without the record: name a program")
 	}
-	varies := func(w word) bool { _, same := w.fixed(); return !same }
 	switch {
-	case cfg.Insert != AtEnd || slices.ContainsFunc(t.words, varies):
+	case cfg.Insert != AtEnd || slices.ContainsFunc(t.words, func(w word) bool { return hasHole(w.pieces) }):
 		return nil
 	case found && sc.from == len(words):
 		return errWhole(appended, sc)
