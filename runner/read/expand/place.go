@@ -107,6 +107,7 @@ func (c *compiler) findPlaces(f *syntax.File) error {
 	for i := range c.marks {
 		p := &c.marks[i]
 		name, kind := p.piece.text, p.piece.kind
+		evaluated := p.check == number || p.check == digits
 		switch {
 		case c.tail && (p.err != nil || !p.last || different != ""):
 			return errNoEnd
@@ -116,9 +117,9 @@ func (c *compiler) findPlaces(f *syntax.File) error {
 		case different != "":
 			return fmt.Errorf("%s cannot stand in a script with %s, which shells read in different ways: "+
 				"leave that out, or name the shell, as in --shell bash", name, different)
-		case p.check == number && (kind == seq || kind == worker):
+		case evaluated && (kind == seq || kind == worker):
 			p.check = anything // crew makes the value, and it is a number
-		case p.check == number && (kind == host || kind == units):
+		case evaluated && (kind == host || kind == units):
 			return fmt.Errorf("%s cannot stand where only a number can: leave it out", name)
 		}
 	}
@@ -245,11 +246,18 @@ func (s *site) inBackquotes() bool {
 	})
 }
 
+// afterBase matches a mark after the base of a number, as in 10#08.
+var afterBase = lazily("^[0-9]+#" + markText + "$")
+
 // arithmeticPlace returns the place of a value in arithmetic. The value must be a number and an
-// operand of its own.
+// operand of its own, or the digits after a base.
 func (s *site) arithmeticPlace() place {
 	n := len(s.stack)
-	if w, ok := s.stack[n-2].(*syntax.Word); !ok || w.Lit() != markText {
+	w, ok := s.stack[n-2].(*syntax.Word)
+	switch {
+	case ok && afterBase().MatchString(w.Lit()):
+		return place{how: inDouble, check: digits}
+	case !ok || w.Lit() != markText:
 		return refuseNumber
 	}
 	if before := s.c.src[:s.mark.at]; lastIndex[*syntax.LetClause](s.stack) < 0 && (strings.HasSuffix(before, "-") || strings.HasSuffix(before, "+")) {

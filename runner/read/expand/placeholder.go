@@ -147,7 +147,7 @@ func brace(s string, cfg *Config) piece {
 		}
 	}
 	if p.kind == literal && p.text == task.HostMark {
-		return piece{text: p.text, kind: host}
+		p.kind = host
 	}
 	return p
 }

@@ -45,10 +45,7 @@ func (t *Text) Dir() (dir string, constant bool) {
 	if text, ok := t.fixed(); ok {
 		return text, true
 	}
-	before := ""
-	if t.pieces[0].kind == literal {
-		before = t.pieces[0].text
-	}
+	before := textOf(t.pieces[:1], "")
 	return before[:strings.LastIndexByte(before, '/')+1], false
 }
 

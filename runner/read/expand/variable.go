@@ -70,14 +70,18 @@ func (v numericVars) declare(args []arg) {
 	if use != declares {
 		return
 	}
-	number := false
+	number, array := false, false
 	for _, a := range args[1:] {
 		name, value, _ := strings.Cut(a.text, "=")
-		if startsOption(a.text) || strings.Contains(name, gap) {
-			number = number || a.hasGap() || strings.ContainsAny(a.text, "iaAn") && args[0].text != "export"
-		} else if number {
+		switch {
+		case startsOption(a.text) || strings.Contains(name, gap):
+			number = number || a.hasGap() || strings.ContainsAny(a.text, "in") && args[0].text != "export"
+			array = array || strings.ContainsAny(a.text, "aA")
+		case number:
 			v[name] = true
 			v.addUsed(value)
+		case array:
+			v[name+"["] = true
 		}
 	}
 }

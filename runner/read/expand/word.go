@@ -2,6 +2,7 @@ package expand
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -148,23 +149,24 @@ type check uint8
 const (
 	anything check = iota
 	number         // an integer, which the shell evaluates
+	digits         // the digits of an integer after its base
 	noOption       // not an option, which a command would act on
 )
 
-// decimal matches integers that fit into the arithmetic of every shell.
-var decimal = lazily(`^-?(0|[1-9][0-9]{0,17})$`)
+// conditions say what values satisfy a check, and how the error for any other value continues.
+var conditions = [...]struct {
+	match func() *regexp.Regexp
+	but   string
+}{
+	number:   {lazily(`^-?(0|[1-9][0-9]{0,17})$`), "but only a decimal number can stand there, of 18 digits at most"}, // fits every shell
+	digits:   {lazily(`^[0-9]{1,18}$`), "but only digits can stand there, 18 at most"},
+	noOption: {lazily(`^([^-+]|$)`), "which would be an option there: write ./ before the name of a file"},
+}
 
 // verify returns an error if s does not satisfy c.
 func (c check) verify(s string) error {
-	switch c {
-	case number:
-		if !decimal().MatchString(s) {
-			return fmt.Errorf("%q, but only a decimal number can stand there, of 18 digits at most", task.Shorten(strings.ReplaceAll(s, tempMark, ""), 100))
-		}
-	case noOption:
-		if startsOption(s) {
-			return fmt.Errorf("%q, which would be an option there: write ./ before the name of a file", task.Shorten(s, 100))
-		}
+	if c == anything || conditions[c].match().MatchString(s) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%q, %s", task.Shorten(strings.ReplaceAll(s, tempMark, ""), 100), conditions[c].but)
 }
