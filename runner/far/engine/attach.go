@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +21,7 @@ import (
 const attachLook = 200 * time.Millisecond
 
 // attached fetches the results of a detached run from the hub. It is a runner.Source of the tasks that
-// have ended, and an executor that returns their results.
+// have ended.
 type attached struct {
 	s       *session
 	run     *RunInfo
@@ -33,7 +32,6 @@ type attached struct {
 	passes  int                    // how often all of the journal was read
 	last    uint64                 // number of the latest task
 	known   map[uint64]*endedTask  // results of later tasks
-	ready   sync.Map               // results of tasks that are about to be shown, by task ID
 	end     atomic.Pointer[runEnd] // nil until the run is over
 	ctx     context.Context        // done once closed
 	cancel  context.CancelFunc
@@ -142,12 +140,13 @@ func (a *attached) Next(number func() uint64) (*task.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := e.Facts.Result(t)
-	r.Argv = t.ArgvOn(r.Worker, r.Host, r.Units)
+	a.last, t.Asked, t.ID = id, nil, number()
+	of := *t
+	r := e.Facts.Result(&of) // a task without Done: no earlier run has shown the result
+	r.Attempt, r.Argv = max(1, r.Attempt), t.ArgvOn(r.Worker, r.Host, r.Units)
 	r.Stdout, r.Stderr = e.outputs[0], e.outputs[1]
 	r.Final = r.Outcome == task.Cancelled || r.Outcome == task.NotRun && r.Err != nil // it will not run again
-	a.last, t.Asked, t.ID = id, nil, number()
-	a.ready.Store(t.ID, r)
+	t.Done = r
 	return t, nil
 }
 
@@ -173,26 +172,6 @@ func (a *attached) readEnded() error {
 	a.known[e.Task] = e
 	return err
 }
-
-// Run returns the result of a task. See runner.Executor.
-func (a *attached) Run(_ context.Context, at task.Attempt) *task.Result {
-	r, _ := a.ready.Load(at.Task.ID)
-	result := *r.(*task.Result)
-	result.Attempt = max(1, result.Attempt)
-	if !result.Outcome.Replaced() { // otherwise the run calls again
-		a.ready.Delete(at.Task.ID)
-	}
-	return &result
-}
-
-// Kill does nothing. See runner.Executor.
-func (a *attached) Kill(uint64, int) {}
-
-// Suspend does nothing. See runner.Executor.
-func (a *attached) Suspend() {}
-
-// Resume does nothing. See runner.Executor.
-func (a *attached) Resume() {}
 
 // output returns a copy of an output, or nil if it is empty.
 func (a *attached) output(p journal.Extent) (task.Output, error) {

@@ -73,14 +73,14 @@ type Call struct {
 	Arrive func(id string, line []byte) (later bool, err error)
 }
 
-// Attached fetches the results of a detached run. As a Source it yields the tasks in input order, each
-// once it has ended; as an Executor it returns the result instead of running the task.
+// Attached fetches the results of a detached run. It yields the tasks in input order, each with its
+// result, once it has ended.
 type Attached interface {
 	runner.Source
-	Executor
 	Tasks() uint64                     // number of tasks
 	Ended() (status int, early string) // exit status, and why the run ended early, if it did
 	Forget() error                     // removes the run from the engine
+	Close() error
 }
 
 // Worker takes tasks from the engine and sends back their results.

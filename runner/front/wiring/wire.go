@@ -281,7 +281,7 @@ func (w *wiring) openExecutor() (err error) {
 
 func (w *wiring) executor() (runner.Executor, error) {
 	o := w.opts
-	if o.Show.DryRun {
+	if o.Show.DryRun || w.attached != nil {
 		return sink.DryRun{Terminal: isatty.IsTerminal(w.out.Fd())}, nil
 	}
 	if err := proc.Nice(o.Pool.Nice); err != nil {
@@ -289,10 +289,7 @@ func (w *wiring) executor() (runner.Executor, error) {
 	}
 	// Each running attempt may take a thread, and crew ctl can enlarge the pool.
 	debug.SetMaxThreads(max(w.plan.jobs, 100_000) + 2000)
-	switch {
-	case w.attached != nil:
-		return w.attached, nil
-	case o.Far():
+	if o.Far() {
 		return w.submit()
 	}
 	cfg := proc.Config{
