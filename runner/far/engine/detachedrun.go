@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,8 +27,9 @@ import (
 // --state that reads its tasks from a file.
 type detachedRun struct {
 	runDir
-	record runRecord // as of the start of the process
-	tasks  *bufio.Reader
+	record    runRecord // as of the start of the process
+	tasks     *bufio.Reader
+	maxOutput int64 // most bytes of output of all runs
 
 	// set by submit
 
@@ -36,10 +38,10 @@ type detachedRun struct {
 	do      func(task.Command) task.Reply
 	journal *journal.Journal
 
-	full    atomic.Bool // the hub has no room for more results
 	badTask atomic.Bool // a task could not be read
 
-	reportMu sync.Mutex // held while a report is made and sent
+	saveMu sync.Mutex
+	saved  runRecord // as it is on disk
 
 	mu         sync.Mutex
 	last       uint64                 // number of the latest task
@@ -47,10 +49,12 @@ type detachedRun struct {
 	cancelErrs map[uint64]error       // why tasks that must not run were cancelled
 }
 
-// Submitted submits the detached run in a directory of the hub, and returns the exit status. Standard
-// input and output are the connection to the hub.
-func Submitted(dir string) int {
+// Submitted submits the detached run in a directory of the hub, which keeps up to maxOutput bytes of
+// output of all runs, and returns the exit status. Standard input and output are the connection to the
+// hub.
+func Submitted(dir, maxOutput string) int {
 	d := &detachedRun{runDir: runDir(dir), signatures: map[uint64]*StoredTask{}, cancelErrs: map[uint64]error{}}
+	d.maxOutput, _ = strconv.ParseInt(maxOutput, 10, 64)
 	if err := d.open(); err != nil {
 		fmt.Fprintln(os.Stderr, "crew:", err)
 		return 1
@@ -62,7 +66,7 @@ func Submitted(dir string) int {
 	b.base.Live = true
 	status := wiring.RunDetached(&wiring.DetachedRun{
 		Orders: r.Options.Orders, Name: r.Name, Command: r.Job.Command, Tasks: r.Tasks, Paused: r.Paused, State: filepath.Join(dir, stateDir),
-		Source: d, Do: d.carryOut, Finish: d.recordEnd,
+		Source: d, Do: d.carryOut, Finish: d.saveEnd,
 	}, &wiring.Far{Submit: func(sub *wiring.Call) (wiring.Executor, error) { return d.submit(sub, b) }})
 	if status == statusUsage || d.badTask.Load() {
 		return statusHopeless
@@ -82,7 +86,7 @@ func (d *detachedRun) open() (err error) {
 	if err != nil {
 		return err
 	}
-	d.tasks = bufio.NewReader(tasks)
+	d.saved, d.tasks = d.record, bufio.NewReader(tasks)
 	return nil
 }
 
@@ -105,32 +109,39 @@ func (d *detachedRun) submit(sub *wiring.Call, b messageBuilder) (wiring.Executo
 	}
 	d.attemptTable, d.do, d.journal = &x.attempts, sub.Do, sub.Journal
 	if err = x.start(sub, d.s); err == nil {
-		x.every(reportEvery, func() { _ = d.report() })
+		x.every(saveEvery, func() { _ = d.saveProgress() })
 	}
 	return x, err
 }
 
-// report reports the run's progress to the hub.
-func (d *detachedRun) report() error {
-	d.reportMu.Lock()
-	defer d.reportMu.Unlock()
+// saveProgress writes the run's progress to its record, where the hub reads it.
+func (d *detachedRun) saveProgress() error {
 	reply := d.do(task.Command{Op: task.Look})
 	if reply.Err != nil {
 		return reply.Err
 	}
-	return d.sendReport(&reply.Snapshot.Stats, reply.Snapshot.State == task.StatePaused, nil)
+	return d.saveRecord(&reply.Snapshot.Stats, reply.Snapshot.State == task.StatePaused, nil)
 }
 
-func (d *detachedRun) sendReport(s *task.Stats, paused bool, end *runEnd) error {
-	r := &report{s.Finished(), s.Failed(), paused, end}
-	a, err := d.s.askHub(hubSubject, Order{Op: opReport, Run: d.record.Run, Report: r})
-	d.full.Store(a.Full)
+// saveEnd writes the end of the run to its record, and why it ended early, if it did.
+func (d *detachedRun) saveEnd(s *task.Stats, status int, early string) error {
+	return d.saveRecord(s, false, &runEnd{status, task.Bytes(early)})
+}
+
+// saveRecord writes the record if it has changed. Nothing follows its end.
+func (d *detachedRun) saveRecord(s *task.Stats, paused bool, end *runEnd) error {
+	d.saveMu.Lock()
+	defer d.saveMu.Unlock()
+	r, p := d.saved, Progress{Tasks: d.saved.Tasks, Done: s.Finished(), Failed: s.Failed()}
+	if r.End != nil || end == nil && paused == r.Paused && p == *r.Progress {
+		return nil
+	}
+	r.Progress, r.Paused, r.End = &p, paused, end
+	err := d.save(&r)
+	if err == nil {
+		d.saved = r
+	}
 	return err
-}
-
-// recordEnd reports the end of the run to the hub, and why it ended early, if it did.
-func (d *detachedRun) recordEnd(s *task.Stats, status int, early string) error {
-	return d.sendReport(s, false, &runEnd{status, task.Bytes(early)})
 }
 
 // Next returns the next task. See runner.Source.
@@ -192,7 +203,7 @@ func (d *detachedRun) sign(a *Attempt, _ string) {
 func (d *detachedRun) carryOut(cmd task.Command, do func(task.Command) task.Reply) (reply task.Reply) {
 	if cmd.Op != task.Cancel {
 		if reply = do(cmd); reply.Err == nil && (cmd.Op == task.Pause || cmd.Op == task.Resume) {
-			reply.Err = d.report()
+			reply.Err = d.saveProgress()
 		}
 		return reply
 	}
@@ -241,11 +252,8 @@ func (d *detachedRun) Consume(events []task.Event) error {
 			news = true
 		}
 	}
-	for ; news; news = d.full.Load() {
-		if d.full.Load() {
-			time.Sleep(retryWait)
-		}
-		_ = d.report() // the next one repeats it
+	for news && outputBytes(filepath.Dir(string(d.runDir))) > d.maxOutput {
+		time.Sleep(retryWait)
 	}
 	return nil
 }

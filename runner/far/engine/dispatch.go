@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -27,12 +26,12 @@ import (
 )
 
 const (
-	restartWait     = 10 * time.Second    // pause before the process of a run is restarted
-	handOverTimeout = 30 * time.Second    // how long the client that hands a run over may be silent
-	keptFor         = 30 * 24 * time.Hour // how long results are kept for crew engine attach, and lasting signatures hold
-	reportEvery     = 2500 * time.Millisecond
-	maxResults      = 1 << 30 // bytes of output, unless the user sets another limit
-	maxTasks        = 1 << 30 // bytes of records and tasks
+	restartWait     = 10 * time.Second        // pause before the process of a run is restarted
+	handOverTimeout = 30 * time.Second        // how long the client that hands a run over may be silent
+	keptFor         = 30 * 24 * time.Hour     // how long results are kept for crew engine attach, and lasting signatures hold
+	saveEvery       = 2500 * time.Millisecond // how often the process of a run records its progress
+	maxResults      = 1 << 30                 // bytes of output, unless the user sets another limit
+	maxTasks        = 1 << 30                 // bytes of records and tasks
 	maxRuns         = 10_000
 	maxProcesses    = 64 // processes of runs; other runs wait
 )
@@ -66,7 +65,7 @@ func newDispatcher(ctx context.Context, s *session, connect func() (net.Conn, er
 	}
 	d.ctx, d.cancel = context.WithCancel(ctx)
 	d.load()
-	_, err := d.s.serveOrders(dispatchSubject("*"), d.carryOutForUser)
+	_, err := d.s.serveOrders(dispatchSubject("*"), d.carryOut)
 	if err == nil {
 		_, err = d.s.nc.Subscribe(askSubject, func(*nats.Msg) { go d.announce() })
 	}
@@ -91,7 +90,7 @@ func (d *dispatcher) load() {
 			d.notices.notify(fmt.Sprintf("a detached run in %s is skipped: %v", dir, err))
 		default:
 			h := d.newRun(record)
-			h.tasks, h.output = dir.length(recordFile)+dir.length(tasksFile), dir.length(outputFile)
+			h.tasks = uint64(dir.length(recordFile) + dir.length(tasksFile))
 			if record.For != "" {
 				d.lastRequest = max(d.lastRequest, record.Epoch)
 			}
@@ -128,33 +127,11 @@ func (d *dispatcher) all() (list []*hubRun) {
 
 var errFull = errors.New("the hub has no room for more: crew engine attach or cancel makes room")
 
-// full reports whether the tasks of all runs exceed the given number of bytes, or their output exceeds
-// maxOutput.
-func (d *dispatcher) full(tasks int64) bool {
-	output := d.maxOutput
-	for _, h := range d.all() {
-		h.mu.Lock()
-		tasks -= h.tasks
-		output -= h.output
-		h.mu.Unlock()
-	}
-	return tasks < 0 || output < 0
-}
-
-// carryOutForUser carries out an order of a user.
-func (d *dispatcher) carryOutForUser(o *Order, a *Answer) error {
+// carryOut carries out an order of a user about detached runs.
+func (d *dispatcher) carryOut(o *Order, a *Answer) (err error) {
 	switch o.Op {
 	case "": // connectHub asks whether there is a hub
 		return nil
-	case opReport:
-		return o.unknown()
-	}
-	return d.carryOut(o, a)
-}
-
-// carryOut carries out an order about detached runs, of a user or of the process of a run.
-func (d *dispatcher) carryOut(o *Order, a *Answer) (err error) {
-	switch o.Op {
 	case opStore:
 		return d.acceptRun(o, a)
 	case opNext:
@@ -166,7 +143,7 @@ func (d *dispatcher) carryOut(o *Order, a *Answer) (err error) {
 	if o.Op == opForget && h == nil && d.isTaken(o.Run) {
 		return errTaken
 	}
-	if a.None = h == nil || o.Op != opReport && o.from != h.record.User && o.from != d.s.user; a.None { // the owner may access all runs
+	if a.None = h == nil || o.from != h.record.User && o.from != d.s.user; a.None { // the owner may access all runs
 		return fmt.Errorf("%w %s", errNoRun, task.Printable(o.Run))
 	}
 	switch o.Op {
@@ -183,13 +160,6 @@ func (d *dispatcher) carryOut(o *Order, a *Answer) (err error) {
 		return talk(&h.remoteClients, o, a)
 	case opForget:
 		return d.forget(h)
-	case opReport:
-		if o.Report == nil {
-			return errGarbage
-		}
-		err = h.applyReport(o.Report)
-		a.Full = d.full(math.MaxInt64)
-		return err
 	}
 	return o.unknown()
 }
@@ -224,8 +194,7 @@ func (d *dispatcher) acceptRun(o *Order, a *Answer) error {
 // without an error for a request that a crew serve has taken since.
 func (d *dispatcher) addRun(o *Order) (*hubRun, error) {
 	text, _ := json.Marshal(o.Record)
-	size := int64(len(text)) + o.Tasks.Size
-	full := size > maxTasks || d.full(maxTasks-size)
+	size := uint64(len(text)) + uint64(o.Tasks.Size)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if h := d.runs[o.Record.Run]; h != nil && h.record.User == o.from {
@@ -235,7 +204,11 @@ func (d *dispatcher) addRun(o *Order) (*hubRun, error) {
 	} else if d.isTaken(o.Record.Run) {
 		return nil, nil
 	}
-	if full || len(d.runs) >= maxRuns {
+	tasks := size
+	for _, h := range d.runs {
+		tasks += h.tasks
+	}
+	if tasks > maxTasks || len(d.runs) >= maxRuns || outputBytes(d.dir) > d.maxOutput {
 		return nil, errFull
 	}
 	if err := os.Mkdir(filepath.Join(d.dir, o.Record.Run), 0o700); err != nil {
@@ -280,10 +253,7 @@ func (d *dispatcher) superviseLocked(h *hubRun, o *Order) {
 			if err != nil && h.ctx.Err() == nil {
 				h.notices.notify(err.Error())
 			}
-			if status == statusHopeless {
-				h.fail()
-			}
-			if h.state() == runRunning {
+			if !h.checkOver(status) {
 				sleep(h.ctx, restartWait)
 			}
 		}
@@ -304,7 +274,7 @@ func (h *hubRun) fetch(o *Order) {
 		if h.record.State = runRunning; h.record.For != "" {
 			h.record.State, h.record.End = runLeft, &runEnd{} // so readers of its file stop at the end
 		}
-		err = h.saveLocked()
+		err = h.save(&h.record)
 	}
 	if h.fetchErr = err; err != nil {
 		h.record.State = runHanding
@@ -350,7 +320,7 @@ func (h *hubRun) runProcess() (status int, err error) {
 		return 0, err
 	}
 	defer conn.Close()
-	cmd := exec.CommandContext(h.ctx, path, "--protocol", strconv.Itoa(wiring.EngineProtocol), wiring.SubmitVerb, string(h.runDir))
+	cmd := exec.CommandContext(h.ctx, path, "--protocol", strconv.Itoa(wiring.EngineProtocol), wiring.SubmitVerb, string(h.runDir), strconv.FormatInt(h.d.maxOutput, 10))
 	cmd.Dir, cmd.Stdout, cmd.Stderr = string(h.runDir), conn, ssh.LineWriter(h.notices.notify)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -383,6 +353,9 @@ func (d *dispatcher) announce() {
 			}
 		}
 		h.mu.Lock()
+		if h.record.State == runRunning {
+			h.readProgressLocked()
+		}
 		_ = d.s.publishJSON(runInfoSubject(h.record.User, h.record.Run), &h.record.RunInfo) // a client asks again
 		h.mu.Unlock()
 	}

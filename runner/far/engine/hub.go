@@ -226,20 +226,19 @@ func (h *hub) close() {
 	}
 }
 
-// carryOut carries out an order: the owner invites and revokes users, and the processes of detached
-// runs report.
+// carryOut carries out an order of the owner.
 func (h *hub) carryOut(o *Order, a *Answer) (err error) {
 	switch {
-	case o.Op != opInvite && o.Op != opRevoke:
-		err = h.runs.carryOut(o, a)
 	case o.User == nil:
 		err = errGarbage
 	case o.Op == opInvite:
 		a.Context, err = h.invite(*o.User)
-	default:
+	case o.Op == opRevoke:
 		if err = h.users.Revoke(o.User.Name); err == nil {
 			a.Conns, err = h.disconnect(o.User.Name)
 		}
+	default:
+		err = o.unknown()
 	}
 	return err
 }

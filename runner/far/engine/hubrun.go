@@ -31,7 +31,8 @@ const (
 	outputFile  = stateDir + "/output.0"
 )
 
-// runRecord is the record of a detached run or of a request to add tasks, as JSON.
+// runRecord is the record of a detached run or of a request to add tasks, as JSON. While the run has a
+// process, only that writes it.
 type runRecord struct {
 	RunInfo
 	Options RunOptions `json:"terms"`
@@ -42,14 +43,6 @@ type runRecord struct {
 type runEnd struct {
 	Status int        `json:"status"`          // the exit status that the run would have had without --detach
 	Early  task.Bytes `json:"early,omitempty"` // why it ended early; "" if it did not
-}
-
-// report is the progress of a run that its process reports to the hub, as JSON.
-type report struct {
-	Done   int64   `json:"done"`
-	Failed int64   `json:"failed"`
-	Paused bool    `json:"paused,omitempty"`
-	End    *runEnd `json:"over,omitempty"`
 }
 
 // StoredTask is a task of a detached run, as JSON.
@@ -100,6 +93,24 @@ func (d runDir) length(name string) int64 {
 		return 0
 	}
 	return info.Size()
+}
+
+// outputBytes returns how many bytes of output all runs in the directory dir have.
+func outputBytes(dir string) (size int64) {
+	list, _ := os.ReadDir(dir)
+	for _, e := range list {
+		size += runDir(filepath.Join(dir, e.Name())).length(outputFile)
+	}
+	return size
+}
+
+// save writes the record to disk.
+func (d runDir) save(record *runRecord) error {
+	text, err := json.Marshal(record)
+	if err == nil {
+		err = trust.WritePrivate(filepath.Join(string(d), recordFile), text)
+	}
+	return err
 }
 
 // load reads the record.
@@ -187,10 +198,10 @@ type hubRun struct {
 	remoteClients control.RemoteClients // clients of crew ctl, once the run is over
 	expiry        *time.Timer           // removes the run if its client is silent, or if its results are not fetched
 
+	tasks uint64 // bytes of its record and its tasks
+
 	mu       sync.Mutex
 	record   runRecord
-	tasks    int64           // bytes of its record and its tasks
-	output   int64           // bytes of its output
 	fetchErr error           // why the tasks could not be fetched
 	ctx      context.Context // done once the hub gives the run up
 	giveUp   context.CancelFunc
@@ -216,41 +227,33 @@ func (d *dispatcher) newRun(record runRecord) *hubRun {
 	return h
 }
 
-// saveLocked writes the record to disk. The caller must hold mu.
-func (h *hubRun) saveLocked() error {
-	text, err := json.Marshal(&h.record)
-	if err == nil {
-		err = trust.WritePrivate(filepath.Join(string(h.runDir), recordFile), text)
+// readProgressLocked reads the progress that the run's process has recorded, and returns how the run has
+// ended, or nil. The caller must hold mu.
+func (h *hubRun) readProgressLocked() *runEnd {
+	saved, err := h.load()
+	if err != nil {
+		return nil
 	}
-	return err
+	saved.Notice = h.record.Notice
+	h.record.Progress, h.record.Paused = saved.Progress, saved.Paused
+	return saved.End
 }
 
-// applyReport applies a report of the run's process.
-func (h *hubRun) applyReport(r *report) error {
+// checkOver reports whether the run is over once its process has ended with the given status.
+func (h *hubRun) checkOver(status int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.record.State == runDone { // the report is late
-		return nil
+	end := h.readProgressLocked()
+	if status == statusHopeless { // the process has reported why
+		end = &runEnd{1, task.Bytes(h.record.Notice)}
 	}
-	h.output = h.length(outputFile)
-	changed := r.Paused != h.record.Paused || r.End != nil
-	h.record.Done, h.record.Failed, h.record.Paused, h.record.End = r.Done, r.Failed, r.Paused, r.End
-	if r.End != nil {
-		h.record.State, h.record.Notice = runDone, ""
-		h.expiry.Reset(keptFor)
+	if end == nil {
+		return false
 	}
-	if !changed {
-		return nil
-	}
-	return h.saveLocked()
-}
-
-// fail marks a run that can never be submitted as done. Its process has already reported why.
-func (h *hubRun) fail() {
-	h.mu.Lock()
-	r := report{h.record.Done, h.record.Failed, false, &runEnd{1, task.Bytes(h.record.Notice)}}
-	h.mu.Unlock()
-	_ = h.applyReport(&r)
+	h.record.State, h.record.End, h.record.Notice = runDone, end, ""
+	h.expiry.Reset(keptFor)
+	_ = h.save(&h.record) // otherwise the next hub starts the process again
+	return true
 }
 
 // read returns the bytes of a file from offset at on, at most maxMessage, and none at its end.

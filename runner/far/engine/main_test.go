@@ -31,8 +31,8 @@ func engineMain() int {
 	if len(args) == 4 && args[1] == wiring.RelayVerb {
 		return Relay(args[2], args[3], os.Stdin)
 	}
-	if len(args) == 3 && args[1] == wiring.SubmitVerb {
-		return Submitted(args[2])
+	if len(args) == 4 && args[1] == wiring.SubmitVerb {
+		return Submitted(args[2], args[3])
 	}
 	return wiring.Main(args, os.Stdin, os.Stdout, os.Stderr, Far())
 }

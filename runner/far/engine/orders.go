@@ -40,7 +40,6 @@ type Order struct {
 	File   string       `json:"file,omitempty"`   // read: name of the file
 	At     int64        `json:"at,omitempty"`     // read: offset in the file
 	Data   []byte       `json:"data,omitempty"`   // talk
-	Report *report      `json:"report,omitempty"` // report
 }
 
 // The operations. Orders to a worker come from submitters, except for drain; orders to a submitter
@@ -59,7 +58,6 @@ const (
 	opInvite = "invite" // to the hub: let a user connect
 	opRevoke = "revoke" // to the hub: remove a user and close the user's connections
 
-	opReport = "report" // to the hub: progress of a detached run
 	opStore  = "store"  // to the hub: accept a run, and fetch its tasks
 	opRead   = "read"   // to the hub: return a part of a file of a run
 	opForget = "forget" // to the hub: end and remove a run
@@ -81,7 +79,6 @@ type Answer struct {
 	End    *runEnd `json:"over,omitempty"`   // read: how the run ended; nil if it has not
 	Notice string  `json:"notice,omitempty"` // read: the last notice about the run
 	Wait   bool    `json:"wait,omitempty"`   // store: the tasks are being fetched; ask again
-	Full   bool    `json:"full,omitempty"`   // report: the hub has no room for more outputs
 	Run    string  `json:"run,omitempty"`    // next: the run with the request in its tasks file; "" for none yet
 
 	after func() // called once the answer is sent; may be nil

@@ -41,7 +41,7 @@ import (
 // signedForAll replaces the worker in the subject of a signature that holds for all workers.
 const signedForAll = "_"
 
-// hubSubject is where a hub takes orders from its owner and from the processes of detached runs.
+// hubSubject is where a hub takes orders from its owner.
 const hubSubject = "crew.h"
 
 // allWorkers matches every worker in a subject. Its two parts are the user and the name; the server

@@ -22,8 +22,8 @@ func main() {
 	if len(args) == 4 && args[1] == wiring.RelayVerb {
 		os.Exit(engine.Relay(args[2], args[3], os.Stdin))
 	}
-	if len(args) == 3 && args[1] == wiring.SubmitVerb {
-		os.Exit(kernel.Run(func() int { return engine.Submitted(args[2]) }))
+	if len(args) == 4 && args[1] == wiring.SubmitVerb {
+		os.Exit(kernel.Run(func() int { return engine.Submitted(args[2], args[3]) }))
 	}
 	debug.SetGCPercent(200) // little is live, and collections would take a tenth of the time
 	os.Exit(kernel.Run(func() int {
