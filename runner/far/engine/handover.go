@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"crew/runner"
 	"crew/runner/decide/task"
 	"crew/runner/exec/spool"
 	"crew/runner/front/wiring"
@@ -33,10 +35,9 @@ type uploader struct {
 	lines   *spool.Buffer
 }
 
-// Detach hands a run over to a hub and returns its ID. fill adds the tasks, numbered from 1. Detach
-// returns an error if there are workers but none is usable for the run. If ctx is done first, it
-// returns "", and the hub keeps nothing of the run.
-func Detach(ctx context.Context, c *wiring.Call, orders wiring.Orders, fill func(add func(*task.Task) error) error) (run string, err error) {
+// Detach hands a run over to a hub and returns its ID. It returns an error if there are workers but
+// none is usable for the run. If ctx is done first, it returns "", and the hub keeps nothing of the run.
+func Detach(ctx context.Context, c *wiring.Call, orders wiring.Orders, tasks runner.Source) (run string, err error) {
 	sign, err := signer(c, signLasting)
 	if err != nil {
 		return "", err
@@ -51,10 +52,10 @@ func Detach(ctx context.Context, c *wiring.Call, orders wiring.Orders, fill func
 		return "", s.explain(err)
 	}
 	filled := make(chan error, 1)
-	go func() { filled <- fill(u.add) }()
+	go func() { filled <- u.addAll(tasks) }()
 	select {
 	case err = <-filled:
-	case <-ctx.Done(): // fill may block for ever on the input
+	case <-ctx.Done(): // addAll may block for ever on the input
 		return "", nil
 	}
 	if err != nil {
@@ -77,6 +78,21 @@ func newUploader(c *wiring.Call, orders wiring.Orders, s *session, sign func(*At
 	u.record.Progress, u.record.Job = &Progress{}, u.builder.Job
 	u.lines = u.space.Buffer()
 	return u, nil
+}
+
+// addAll adds all tasks of a source, numbered from 1.
+func (u *uploader) addAll(tasks runner.Source) error {
+	for {
+		t, err := tasks.Next(func() uint64 { return u.record.Tasks + 1 })
+		if err == nil {
+			err = u.add(t)
+		}
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
 }
 
 // add adds a task.

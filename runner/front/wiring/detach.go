@@ -2,10 +2,7 @@ package wiring
 
 import (
 	"context"
-	"errors"
-	"io"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"crew/runner"
@@ -86,36 +83,21 @@ func (w *wiring) detach() (end ending) {
 	}
 	w.signals.Release()
 	ctx, cancel := context.WithCancel(context.Background())
-	var stored atomic.Uint64
-	fill := func(add func(*task.Task) error) error {
-		for {
-			t, err := w.source.tasks.Next(func() uint64 { return stored.Load() + 1 })
-			switch {
-			case errors.Is(err, io.EOF):
-				return nil
-			case err == nil:
-				err = add(t)
-			}
-			if err != nil {
-				return err
-			}
-			stored.Store(t.ID)
-		}
-	}
 	orders := Orders{w.opts.DetachWords(time.Now()), w.plan.limits.Halt.SameCommand}
 	run, done := "", make(chan struct{})
 	end.signal = w.signals.Await(func() <-chan struct{} {
 		go func() {
-			run, end.err = w.far.Detach(ctx, w.call(), orders, fill)
+			run, end.err = w.far.Detach(ctx, w.call(), orders, w.source.tasks)
 			close(done)
 		}()
 		return done
 	})
 	cancel()
 	<-done
-	if run != "" {
+	switch {
+	case run != "":
 		end.err = printText(w.out, run+"\n")
-	} else if stored.Load() > 0 {
+	case end.err == nil:
 		w.screen.TryUrgent("not all tasks were stored at the hub, so it keeps none of them")
 	}
 	return end

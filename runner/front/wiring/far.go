@@ -37,7 +37,7 @@ const (
 // Far holds the functions of crew-engine that need the NATS library.
 type Far struct {
 	Submit func(*Call) (Executor, error)
-	Detach func(ctx context.Context, c *Call, orders Orders, fill func(add func(*task.Task) error) error) (run string, err error)
+	Detach func(ctx context.Context, c *Call, orders Orders, tasks runner.Source) (run string, err error)
 	Work   func(*Call) (Worker, error)
 	Attach func(*Call) (Attached, error)
 	Engine func(c *Call, verb string) error
