@@ -3,12 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/exec/spool"
 )
 
 // TestLeft starts and ends hubs and crew serves while requests to add tasks are left: each request is
@@ -69,8 +68,7 @@ func TestLeft(t *testing.T) {
 						record := runRecord{RunInfo: newRunInfo("", "", leaver.user, newIdentity())}
 						record.For, record.Progress = "mail", &Progress{}
 						line := strconv.Itoa(i)
-						content := fileSection{io.NewSectionReader(strings.NewReader(line), 0, int64(len(line))), io.NopCloser(nil)}
-						require.NoError(t, leaver.handOver(ctx, &record, content, int64(len(line))))
+						require.NoError(t, leaver.handOver(ctx, &record, spool.Text(line), int64(len(line))))
 					}
 				}()
 				ended := make(chan struct{}, 2)
@@ -111,7 +109,7 @@ func TestLeftUnheard(t *testing.T) {
 			require.NoError(t, err)
 			return a
 		}
-		content := fileSection{io.NewSectionReader(strings.NewReader("x"), 0, 1), io.NopCloser(nil)}
+		content := spool.Text("x")
 		lines, err := s.blobs.Add(content, 1)
 		require.NoError(t, err)
 		var stores []Order

@@ -72,11 +72,11 @@ func TestRogues(t *testing.T) {
 	honest, eve, mallory, web1 := g.invite("honest", "--submitter"), g.invite("eve", "--submitter"), g.invite("mallory"), g.invite("web1")
 	command := []string{"sh", "-c", "echo >> " + g.dir + "/starts; until [ -e " + g.dir + "/go ]; do sleep 0.01; done; echo \"$1\"", "sh", "{}"}
 	long := "secret" + strings.Repeat(".", 100<<10)
-	crew(t, append([]string{"worker", "--engine", web1, "-j4"}, command...)...)
+	crew(t, append([]string{"worker", "--engine", web1, "-j4", "--worker-ttl", "10m"}, command...)...)
 	run := crew(t, append(append([]string{"--engine", honest, "-k", "--name", "nightly"}, command...), ":::", "secret", long)...)
 	handed := crew(t, append(append([]string{"--engine", honest, "--detach"}, command...), ":::", "secret", long)...)
 	handed.Exits(0)
-	crew(t, "ctl", "add", "--to", "engine:"+honest+"/mail", "secret").Exits(0)
+	crew(t, "ctl", "add", "--to", "engine:"+honest+"/mail", long).Exits(0)
 
 	s, err := connect(honest, nil)
 	require.NoError(t, err)
@@ -116,6 +116,10 @@ func TestRogues(t *testing.T) {
 				require.False(t, r.says(subject, nil) || r.replies(own[r], subject), subject)
 			}
 		}
+	}
+	for id := range uint64(2 * maxBig) { // long attempts that cannot be fetched
+		a := Attempt{ID: ID{"x", 1, id, 1}, Token: Token{byte(id + 1)}, Whole: travel.Blob{Place: "X", Size: 1, Name: "x"}, Trip: travel.Trip{User: "eve"}}
+		require.True(t, submitter.says(taskSubject("default", worker, "eve", "x"), encode(kindAttempt, a)))
 	}
 	for _, run := range []string{nightly.Run, stored} {
 		for id := range uint64(4) {
@@ -166,7 +170,7 @@ func TestRogues(t *testing.T) {
 	p.Exits(0)
 	require.Equal(t, "secret\n"+long+"\n", p.Stdout())
 	mail := crew(t, append([]string{"serve", "--engine", honest, "--name", "mail", "--state", g.dir + "/mail"}, command...)...)
-	crewtest.Until(t, func() bool { return mail.Stdout() == "secret\n" }, "what was left")
+	crewtest.Until(t, func() bool { return mail.Stdout() == long+"\n" }, "what was left")
 	mail.Send(syscall.SIGTERM)
 	mail.Wait()
 	require.NoFileExists(t, filepath.Join(g.dir, "evil"))

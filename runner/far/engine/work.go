@@ -58,7 +58,7 @@ type worker struct {
 	lastTask uint64     // number of the latest task
 
 	cluster     bool          // the server is one of a cluster; used by endSilentRuns only
-	bigSem      chan struct{} // limits how many long attempts are fetched at once
+	bigSems     sync.Map      // by user, a chan struct{} that limits how many long attempts are fetched at once
 	announceSem chan struct{} // held by sending while the worker announces itself
 	retired     bool          // announceGone was called; under announceSem
 
@@ -99,7 +99,7 @@ func Work(work *wiring.Call) (wiring.Worker, error) {
 func newWorker(work *wiring.Call) *worker {
 	w := &worker{
 		Call: work, host: hostName(work.Control.Name), values: len(work.Words()) > 0,
-		done: make(chan struct{}), renewNow: make(chan struct{}, 1), announceSem: make(chan struct{}, 1), bigSem: make(chan struct{}, maxBig),
+		done: make(chan struct{}), renewNow: make(chan struct{}, 1), announceSem: make(chan struct{}, 1),
 		notices: &notifier{notice: work.Notice}, state: ready,
 		held: map[ID]*heldAttempt{}, tasks: map[uint64]*heldAttempt{}, runs: map[string]*runState{},
 	}
@@ -130,7 +130,7 @@ func (w *worker) subscribe() (err error) {
 	return err
 }
 
-// maxBig is how many long attempts are fetched at once.
+// maxBig is how many long attempts of a user are fetched at once.
 const maxBig = 16
 
 // connectRetry is the pause before the next try to connect to a server that is not up yet.

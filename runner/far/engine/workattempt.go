@@ -115,8 +115,10 @@ func (w *worker) fetchBig(h *heldAttempt, subject string, whole travel.Blob) {
 	var msg bytes.Buffer
 	var a *Attempt
 	err := errGarbage
-	w.bigSem <- struct{}{}
-	defer func() { <-w.bigSem }()
+	of, _ := w.bigSems.LoadOrStore(h.User, make(chan struct{}, maxBig))
+	sem := of.(chan struct{})
+	sem <- struct{}{}
+	defer func() { <-sem }()
 	if whole.Size <= maxTaskSize {
 		err = w.s.blobs.Pull(h.ctx, h.User, whole, 0, &msg)
 	}
