@@ -200,13 +200,15 @@ func (o *Options) CannotRun(err error, status int) string {
 		}
 		fallthrough
 	default:
-		f, here := o.Template().Program(), c.Shell == "" && !o.Elsewhere()
-		switch near := nearCommand(f); {
-		case status != 127 || !here || c.aboutVerb() != "":
-		case near != "" && !c.Literal:
-			text += "; did you mean crew " + near + "?"
-		case isAssignment(f+"=") && path.Base(os.Getenv("SHELL")) == "bash":
+		f := o.Template().Program()
+		if status != 127 || c.Shell != "" || o.Elsewhere() || c.aboutVerb() != "" {
+			break
+		}
+		if isAssignment(f+"=") && path.Base(os.Getenv("SHELL")) == "bash" {
 			text += "; if " + f + " is a shell function, run export -f " + f + " first"
+		}
+		if near := nearCommand(f); near != "" && !c.Literal {
+			text += "; did you mean crew " + near + "?"
 		}
 	}
 	return text + c.aboutVerb()
