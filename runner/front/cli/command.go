@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The forms of operands, as the help shows them.
+// Forms of operands, as the help shows them.
 const (
 	takesNothing = ""
 	takesCommand = "[command [args...]]"
@@ -19,9 +19,6 @@ const (
 	takesSources = "FILE|DIR..."
 	takesRun     = "[RUN]"
 	takesTask    = "TASK"
-	takesTasks   = "TASK..."
-	takesAny     = "[TASK...]"
-	takesKey     = "TASK...|--key KEY|--all"
 	takesWait    = "[TASK...|--key KEY|--all]"
 	takesMove    = "TASK... first|last"
 	takesSignal  = "TASK... SIGNAL"
@@ -30,7 +27,6 @@ const (
 	takesWork    = "VALUE...|-|COMMAND..."
 	takesFile    = "FILE"
 	takesFarRun  = "RUN"
-	takesName    = "NAME"
 	takesWorkers = "WORKER...|--all"
 )
 

@@ -156,6 +156,7 @@ func sshHosts() (hosts []string) {
 
 // addOperands adds the possible nth operands of a command. first is the number of the first operand's word.
 func (x *Completion) addOperands(c *command, n, first int) {
+	x.Tasks = c.takesTasks()
 	switch c.operands {
 	case takesCommand:
 		if x.kind = fmt.Sprint("command ", first); n == 1 {
@@ -165,8 +166,6 @@ func (x *Completion) addOperands(c *command, n, first int) {
 		x.kind = "files"
 	case takesDir:
 		x.kind = "dirs"
-	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove, takesSignal, takesLine:
-		x.Tasks = true
 	case takesRun, takesSize:
 		x.Runs = c.operands == takesRun && n == 1 || n == 2
 	case takesVerb:

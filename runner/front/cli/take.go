@@ -15,9 +15,7 @@ import (
 
 // takeOperands sets the fields of o that the operands give.
 func (c *command) takeOperands(o *Options, operands []string) (err error) {
-	ctl, n := &o.Ctl, len(operands)
-	named := ctl.All || ctl.Key != nil && c.operands != takesWork
-	lacks := n == 0 || c.operands != takesWork && slices.Contains(operands, "")
+	ctl, least := &o.Ctl, 1
 	switch c.operands {
 	case takesCommand:
 		o.Command.Words, o.Input.Groups, err = splitGroups(operands)
@@ -29,66 +27,37 @@ func (c *command) takeOperands(o *Options, operands []string) (err error) {
 		return c.errVerb(operands)
 	case takesTopic:
 		return o.takeTopic(operands)
-	case takesSources, takesWorkers:
-		ctl.Work, operands = operands, nil
-	case takesWork:
-		err = ctl.takeWork(operands, o.Command.Literal)
-		operands = nil
-	case takesTask, takesTasks, takesAny, takesKey, takesWait, takesMove, takesSignal, takesLine:
-		if operands, err = c.takeLast(ctl, operands, lacks); err != nil {
-			return err
-		}
-		lacks = lacks || n == 1 && (c.operands == takesMove || c.operands == takesSignal)
-		err = c.takeTasks(ctl, operands)
-		ctl.All = ctl.All || c.operands == takesWait && lacks && !named
-		operands = nil
-	case takesNothing:
-	default:
-		if c.operands == takesSize && !lacks {
-			err = ctl.setSize(operands[0])
-			operands = operands[1:]
-		}
-		if len(operands) > 0 && ctl.Run == "" {
-			ctl.Run, operands = operands[0], operands[1:]
-		}
+	case takesMove, takesSignal, takesLine:
+		least = 2
 	}
-	optional := c.operands == takesNothing || c.operands[0] == '[' && strings.HasSuffix(c.operands, "]")
-	switch {
-	case err != nil:
-		return err
-	case lacks && !named && !optional:
+	if ctl.All || ctl.Key != nil && c.operands != takesWork {
+		least--
+	}
+	if c.operands == takesNothing || c.operands[0] == '[' && strings.HasSuffix(c.operands, "]") {
+		least = 0
+	}
+	if len(operands) < least || least > 0 && c.operands != takesWork && slices.Contains(operands, "") {
 		return c.errOperands("crew %s needs an argument", c.name)
-	case len(operands) > 0:
-		return c.errOperands("%q is one word too many", operands[0])
 	}
-	return nil
-}
-
-// takeLast takes the last operand of a command that has one behind its tasks, and returns the others.
-func (c *command) takeLast(ctl *Ctl, operands []string, lacks bool) ([]string, error) {
-	last := len(operands) - 1
-	switch c.operands {
-	case takesMove:
-		if lacks || !hasWord("first last", operands[last]) {
-			return nil, c.errOperands("crew %s needs \"first\" or \"last\" at the end", c.name)
-		}
-		ctl.Last = operands[last] == "last"
-	case takesSignal:
-		if lacks {
-			return operands, nil
-		}
-		if ctl.Signal = strings.TrimPrefix(strings.ToUpper(operands[last]), "SIG"); unix.SignalNum("SIG"+ctl.Signal) == 0 {
-			return nil, c.errOperands("%q is not the name of a signal", operands[last])
-		}
-	case takesLine:
-		if lacks || last == 0 && ctl.Key == nil {
-			return nil, c.errOperands("crew %s needs a task and a line", c.name)
-		}
-		ctl.Line = task.Bytes(operands[last])
-	default:
-		return operands, nil
+	switch {
+	case c.takesTasks():
+		return c.takeTasks(ctl, operands)
+	case c.operands == takesWork:
+		return ctl.takeWork(operands, o.Command.Literal)
+	case c.operands == takesSources, c.operands == takesWorkers:
+		ctl.Work = operands
+		return nil
+	case c.operands == takesSize:
+		err = ctl.setSize(operands[0])
+		operands = operands[1:]
 	}
-	return operands[:last], nil
+	if len(operands) > 0 && ctl.Run == "" && c.operands != takesNothing {
+		ctl.Run, operands = operands[0], operands[1:]
+	}
+	if len(operands) > 0 && err == nil {
+		err = c.errOperands("%q is one word too many", operands[0])
+	}
+	return err
 }
 
 // errOperands returns the error for operands that the command does not take.
@@ -157,8 +126,28 @@ func (c *command) verbs() (verbs []string) {
 const peerVerbs = "start:serve list:explain jobs:explain ps:explain kill:cancel remove:cancel rm:cancel follow:log tail:log " +
 	"cat:log parallel:resize slots:resize restart:retry start:resume stash:hold enqueue:release switch:move urgent:move"
 
-// takeTasks parses the numbers of tasks.
+// takesTasks reports whether the operands are the numbers of tasks, with another word behind them or not.
+func (c *command) takesTasks() bool { return strings.Contains(c.operands, "TASK") }
+
+// takeTasks takes the numbers of tasks, and the word behind them if the command has one.
 func (c *command) takeTasks(ctl *Ctl, operands []string) error {
+	last := len(operands) - 1
+	switch c.operands {
+	case takesWait:
+		ctl.All = ctl.All || last < 0 && ctl.Key == nil
+	case takesMove:
+		if ctl.Last = operands[last] == "last"; !ctl.Last && operands[last] != "first" {
+			return c.errOperands("crew %s needs \"first\" or \"last\" at the end", c.name)
+		}
+		operands = operands[:last]
+	case takesSignal:
+		if ctl.Signal = strings.TrimPrefix(strings.ToUpper(operands[last]), "SIG"); unix.SignalNum("SIG"+ctl.Signal) == 0 {
+			return c.errOperands("%q is not the name of a signal", operands[last])
+		}
+		operands = operands[:last]
+	case takesLine:
+		ctl.Line, operands = task.Bytes(operands[last]), operands[:last]
+	}
 	for _, w := range operands {
 		id, err := parseTask(w)
 		if err == nil {
