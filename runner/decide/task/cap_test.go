@@ -46,9 +46,10 @@ func TestUnitsInJSON(t *testing.T) {
 	}
 }
 
-// A mark with the name of a limit becomes the units, or nothing if the attempt holds none.
+// A mark with the name of a limit becomes the units, or nothing if the attempt holds none. Marks that nothing
+// can have made are ignored.
 func TestUnitsFillMarks(t *testing.T) {
-	tk := &Task{Argv: []string{"x{gpu}{%}", "{gpu}{db}"}, Marks: []Mark{{Off: 1}, {Off: 6}, {Word: 1}, {Word: 1, Off: 5}}}
+	tk := &Task{Argv: []string{"x{gpu}{%}", "{gpu}{db}"}, Marks: []Mark{{Off: 1}, {Off: 6}, {Word: 1}, {Word: 1, Off: 5}, {Off: 2}, {Off: -1}, {Off: 99}, {Off: 9}, {Word: 9}}}
 	a := Attempt{Task: tk, Slot: Slot{ID: 7}, Units: []Units{{"gpu", []string{"0", "GPU-1f"}}}}
 	require.Equal(t, []string{"x0,GPU-1f7", "0,GPU-1f"}, a.Argv())
 	a.Units = nil

@@ -156,13 +156,14 @@ func (t *Task) Again(id uint64, last int) *Task {
 	return &again
 }
 
-// fill returns text, which is the given word, with the values of o and temp at its marks. Marks that
+// fill returns text, which is the given word, with the values of o and temp at its marks. It ignores marks
+// out of order or outside the word, which another machine may have sent. Marks that
 // deferred selects remain, and their new positions are added to it; it may be nil.
 func (t *Task) fill(text string, word int, o *Origin, temp string, deferred *deferredMarks) string {
 	var b []byte
 	from := 0
 	for _, m := range t.Marks {
-		if m.Word != word || m.Temp && temp == "" {
+		if m.Word != word || m.Off < from || m.Off > len(text) {
 			continue
 		}
 		b = append(b, text[from:m.Off]...)
@@ -170,14 +171,15 @@ func (t *Task) fill(text string, word int, o *Origin, temp string, deferred *def
 			b = append(b, temp...)
 			continue
 		}
-		mark := text[from : from+strings.IndexByte(text[from:], '}')+1]
+		rest := text[from:]
+		mark := rest[:strings.IndexByte(rest, '}')+1]
 		switch from += len(mark); mark {
 		case NumberMark:
 			b = strconv.AppendInt(b, int64(o.Slot), 10)
 		case HostMark:
 			b = append(b, o.Host...)
 		default:
-			if name := mark[1 : len(mark)-1]; deferred.has(name) {
+			if name := strings.Trim(mark, "{}"); deferred.has(name) {
 				deferred.marks = append(deferred.marks, Mark{Word: word, Off: len(b)})
 				b = append(b, mark...)
 			} else {
@@ -377,14 +379,12 @@ func (a Attempt) Exec() []string { return a.Task.ExecOn(a.Slot.ID, a.Slot.Host, 
 func (a Attempt) CommandFor(needs []Need) (argv, exec []string, marks []Mark) {
 	t, at, deferred := a.Task, Origin{Slot: a.Slot.ID, Host: a.Slot.Host, Units: a.Units}, &deferredMarks{needs: needs}
 	argv = t.wordsOn(t.Argv, 0, 1, at, "", deferred)
-	switch n := len(deferred.marks); {
-	case t.Exec != nil:
+	n := len(deferred.marks)
+	if t.Exec != nil || t.Makes != nil { // the latter with temporary names, which are not shown
 		exec = t.execOn(at, deferred)
-	case t.Makes != nil: // with temporary names, which are not shown
-		exec = t.execOn(at, deferred)
-		for i := range deferred.marks[n:] {
-			deferred.marks[n+i].Word = InExec - deferred.marks[n+i].Word
-		}
+	}
+	for i, m := range deferred.marks[n:] {
+		deferred.marks[n+i].Word = min(m.Word, InExec-m.Word)
 	}
 	return argv, exec, deferred.marks
 }

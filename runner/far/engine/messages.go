@@ -79,34 +79,11 @@ type Attempt struct {
 
 // bad reports whether the fields contradict each other. It does not check the signature.
 func (a *Attempt) bad() bool {
-	return a.Protocol > task.JSONProtocol || slices.ContainsFunc(a.Units, badUnits) || slices.ContainsFunc(a.Needs, badNeed) || a.badMarks() ||
+	return a.Protocol > task.JSONProtocol || slices.ContainsFunc(a.Units, badUnits) || slices.ContainsFunc(a.Needs, badNeed) ||
 		len(a.Makes) > 0 && (len(a.Temp) != task.TempLen || strings.ContainsAny(a.Temp, "/\x00"))
 }
 
 func badNeed(n task.Need) bool { return !task.IsCapName(n.Name) || n.N < 1 }
-
-// badMarks reports whether Marks are anything but positions of names in the command, in order.
-func (a *Attempt) badMarks() bool {
-	word, from := 0, 0
-	for _, m := range a.Marks {
-		words, i := a.Argv, m.Word
-		if i <= task.InExec {
-			words, i = a.Exec, task.InExec-i
-		}
-		if m.Word != word {
-			word, from = m.Word, 0
-		}
-		if i < 0 || i >= len(words) || m.Off < from || m.Off >= len(words[i]) || m.Temp {
-			return true
-		}
-		name, _, ends := strings.Cut(words[i][m.Off:], "}")
-		if !ends || !strings.HasPrefix(name, "{") || !task.IsCapName(name[1:]) {
-			return true
-		}
-		from = m.Off + len(name) + 1
-	}
-	return false
-}
 
 // badUnits reports whether no attempt can hold u.
 func badUnits(u task.Units) bool {

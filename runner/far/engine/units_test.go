@@ -9,17 +9,14 @@ import (
 	"crew/runner/decide/task"
 )
 
-// Marks in messages are names in braces in the command, in order. Units are texts, and needs are numbers. Anything
-// else is garbage.
-func TestMarksOfOthers(t *testing.T) {
-	crewtest.Examples(t, "testdata/marks.jsonl", func(t *testing.T, row struct {
-		Marks []task.Mark
+// Units in messages are texts, and needs are numbers. Anything else is garbage.
+func TestUnitsOfOthers(t *testing.T) {
+	crewtest.Examples(t, "testdata/units.jsonl", func(t *testing.T, row struct {
 		Units []task.Units
 		Needs []task.Need
 		OK    bool
 	}) {
-		a := &Attempt{Argv: []string{"}", "x{gpu}{gpu}{{%}"}, Exec: []string{"{$x}", "{gpu}"}, Marks: row.Marks, Units: row.Units, Needs: row.Needs}
-		_, err := decode[Attempt](encode(kindAttempt, a), kindAttempt)
+		_, err := decode[Attempt](encode(kindAttempt, &Attempt{Units: row.Units, Needs: row.Needs}), kindAttempt)
 		require.True(t, row.OK && err == nil || err == errGarbage, "%v", err)
 	})
 }
@@ -43,10 +40,11 @@ func TestRefusedAttempts(t *testing.T) {
 		if a.Template == [32]byte{} {
 			a.Template = w.digest
 		}
-		why := ""
-		if err := w.setCommand(a, w.taskOf(a), taskSubject("q", "=.w", "=", "r"), encode(kindAttempt, a)); err != nil {
+		why, tk := "", w.taskOf(a)
+		if err := w.setCommand(a, tk, taskSubject("q", "=.w", "=", "r"), encode(kindAttempt, a)); err != nil {
 			why = err.Error()
 		}
 		require.Equal(t, row.Why, why)
+		require.True(t, tk.Marks == nil || row.Commands)
 	})
 }
