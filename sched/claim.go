@@ -31,30 +31,28 @@ const patience = 4
 //  5. An item that claims several places, or units of a host, takes all of them on one host. They are
 //     reserved on one host, but the item may still start on another.
 type claims struct {
-	caps    Stock
-	lines   []*line // none is empty
-	overdue []*line // in order, as of the latest serveLines
+	caps     Stock
+	lines    []*line            // none is empty
+	reserved map[*counter]*line // for which line a counter is reserved, as of the latest serveLines
 }
 
-// counter counts the units of a limit.
+// counter counts the units of a limit, or the places of a host.
 type counter struct{ all, taken int }
+
+func (c *counter) free() int { return c.all - c.taken }
 
 // line holds the items with one claim, in order of rank and ID.
 type line struct {
-	claim      *Claim
-	queue      queue
-	overtaken  int   // how many items have overtaken the first one
-	reservedOn *host // host of the reserved places and units of hosts; nil for none
+	claim     *Claim
+	queue     queue
+	overtaken int // how many items have overtaken the first one
 }
 
-// placement holds the places of an item on a host.
+// placement holds the places of an item with a claim.
 type placement struct {
-	host  *host
+	host  *host // of the places and units; nil if the item needs none
 	slots []int // one for each place; the first one is the item's own
 }
-
-// places stands for the places of a host, in arguments that otherwise are the name of a limit.
-const places = ""
 
 // counter returns the counter of a limit, on host at if hosts offer the limit; nil if there is
 // none.
@@ -84,55 +82,31 @@ func (c *Claim) equals(other *Claim) bool {
 	return other != nil && c.Places == other.Places && slices.Equal(c.Units, other.Units)
 }
 
-// has reports whether c claims units of a limit or, for the constant places, several places.
-func (c *Claim) has(limit string) bool {
-	return limit == places && c.wide() || slices.ContainsFunc(c.Units, func(u Units) bool { return u.Name == limit })
-}
-
 // shares reports whether both claims include units of the same limit.
 func (c *Claim) shares(other *Claim) bool {
-	return other != nil && slices.ContainsFunc(c.Units, func(u Units) bool { return other.has(u.Name) })
+	return other != nil && slices.ContainsFunc(c.Units, func(u Units) bool {
+		return slices.ContainsFunc(other.Units, func(o Units) bool { return o.Name == u.Name })
+	})
 }
 
-// line returns the line of a claim, or nil.
-func (c *claims) line(of *Claim) *line {
-	for _, l := range c.lines {
-		if l.claim.equals(of) {
-			return l
-		}
-	}
-	return nil
-}
+// open reports whether a counter is not reserved for a line other than l.
+func (c *claims) open(n *counter, l *line) bool { return c.reserved[n] == nil || c.reserved[n] == l }
 
-// reserved reports whether units of a limit, or the places of a host, are reserved for an overdue
-// line before l. If l is nil, any overdue line counts.
-func (c *claims) reserved(limit string, at *host, l *line) bool {
-	for _, late := range c.overdue {
-		if late == l {
-			break
-		}
-		if late.claim.has(limit) && (late.reservedOn == at || c.caps[limit] != nil) {
-			return true
-		}
-	}
-	return false
-}
-
-// enough reports whether the claimed units are free, and not reserved for a line before l. Units of
+// enough reports whether the claimed units are free, and not reserved for a line other than l. Units of
 // hosts are looked up on host at.
 func (c *claims) enough(of *Claim, l *line, at *host) bool {
 	for _, u := range of.Units {
-		if n := c.counter(u.Name, at); n == nil || n.taken+u.N > n.all || c.reserved(u.Name, at, l) {
+		if n := c.counter(u.Name, at); n == nil || n.taken+u.N > n.all || !c.open(n, l) {
 			return false
 		}
 	}
 	return true
 }
 
-// hostHas reports whether a host has the claimed units, free or taken.
-func (c *claims) hostHas(of *Claim, at *host) bool {
+// hostHas reports whether a host has the claimed units, free or taken and, if open is true, not reserved.
+func (c *claims) hostHas(of *Claim, at *host, open bool) bool {
 	for _, u := range of.Units {
-		if n := c.counter(u.Name, at); n == nil || u.N > n.all {
+		if n := c.counter(u.Name, at); n == nil || u.N > n.all || open && !c.open(n, nil) {
 			return false
 		}
 	}
@@ -147,96 +121,75 @@ func (c *claims) addTaken(of *Claim, by int, at *host) {
 	}
 }
 
-// tryClaim takes an item's claim, and reports whether it could. If not, it parks the item in a
-// line.
-func (d *Dispatcher) tryClaim(it *Item) bool {
-	if it.Claim == nil {
-		return true
+// queueUp parks an item in the line of its claim.
+func (d *Dispatcher) queueUp(it *Item) {
+	i := slices.IndexFunc(d.lines, func(l *line) bool { return l.claim.equals(it.Claim) })
+	if i < 0 {
+		i = len(d.lines)
+		d.lines = append(d.lines, &line{claim: it.Claim})
+		d.lines[i].queue.line = d.lines[i]
 	}
-	l := d.line(it.Claim)
-	if l == nil && !d.needsHost(it.Claim) && d.enough(it.Claim, nil, nil) {
-		d.addTaken(it.Claim, 1, nil)
-		return true
-	}
-	if l == nil {
-		l = &line{claim: it.Claim}
-		l.queue.line = l
-		d.lines = append(d.lines, l)
-	}
-	d.park(&l.queue, it)
-	return false
+	d.park(&d.lines[i].queue, it)
 }
 
 // returnClaim gives back all that an item has taken, except the place in its own slot.
 func (d *Dispatcher) returnClaim(it *Item) {
-	if it.Claim == nil {
+	s := it.placed
+	if s == nil {
 		return
 	}
-	var at *host
-	if s := it.placed; s != nil {
-		at = s.host
-		for _, id := range s.slots[1:] {
-			d.Policy.Done(id, it, false)
-		}
-		it.placed = nil
+	d.addTaken(it.Claim, -1, s.host)
+	for _, id := range s.slots[1:] {
+		d.Policy.Done(id, it, false)
 	}
-	d.addTaken(it.Claim, -1, at)
+	it.placed = nil
 }
 
-// serveLines grants the first items of lines their claims, as long as there is enough. If the next
-// such item needs a host, serveLines stops and returns its line and the host.
-func (d *Dispatcher) serveLines() (best *line, at *host) {
-	for len(d.lines) > 0 {
-		d.reserve()
-		best = nil
-		for _, l := range d.lines {
-			if h, ok := d.findHost(l); ok {
-				best, at = l, h
-				break
-			}
+// serveLines returns the first line whose first item can start, and the host for it.
+func (d *Dispatcher) serveLines() (*line, *host) {
+	d.reserve()
+	for _, l := range d.lines {
+		if h, ok := d.findHost(l); ok {
+			return l, h
 		}
-		if best == nil || d.needsHost(best.claim) {
-			return best, at
-		}
-		d.addTaken(best.claim, 1, nil)
-		d.granted.insert(d.unpark(&best.queue))
 	}
-	d.overdue = d.overdue[:0]
 	return nil, nil
 }
 
 // Width returns how many places an item with claim c takes; 0 if no host has the claimed units.
 func (d *Dispatcher) Width(c *Claim) (n int) {
 	for _, h := range d.slots.hosts {
-		if d.hostHas(c, h) {
-			n = max(n, min(max(c.Places, 1), h.all))
+		if d.hostHas(c, h, false) {
+			n = max(n, min(max(c.Places, 1), h.places.all))
 		}
 	}
 	return n
 }
 
-// reserve sorts the lines by their first items, and finds the overdue ones. It chooses the host where
-// the claim of each is reserved: the first one that is big enough, and has neither places nor units of
-// the claim reserved for a line before. No places are reserved while a granted item holds units that
-// the line claims, too, since that item might then find no slot.
+// reserve sorts the lines by their first items, and reserves the claims of the overdue ones. Places and
+// units of hosts are reserved on the first host that is big enough, and has none of them reserved.
 func (d *Dispatcher) reserve() {
-	d.overdue = d.overdue[:0]
+	clear(d.reserved)
 	slices.SortFunc(d.lines, func(a, b *line) int { return a.queue.first().compare(b.queue.first()) })
 	for _, l := range d.lines {
-		if l.reservedOn = nil; l.overtaken < patience*d.slots.capacity {
+		if l.overtaken < patience*d.slots.capacity {
 			continue
 		}
-		news := slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.caps[u.Name] != nil && !d.reserved(u.Name, nil, nil) })
-		holds := l.claim.wide() && slices.ContainsFunc(d.granted.items[d.granted.head:], func(it *Item) bool { return l.claim.shares(it.Claim) })
+		var at *host
+		width := d.Width(l.claim)
 		for _, h := range d.slots.hosts {
-			if !holds && h.all >= d.Width(l.claim) && d.hostHas(l.claim, h) && !d.reserved(places, h, l) &&
-				!slices.ContainsFunc(l.claim.Units, func(u Units) bool { return d.reserved(u.Name, h, l) }) {
-				l.reservedOn = h
+			if h.places.all >= width && d.open(&h.places, nil) && d.hostHas(l.claim, h, true) {
+				at = h
 				break
 			}
 		}
-		if news || holds || l.reservedOn != nil { // otherwise lines before it have all that it claims reserved
-			d.overdue = append(d.overdue, l)
+		for _, u := range l.claim.Units {
+			if n := d.counter(u.Name, at); n != nil && d.open(n, nil) {
+				d.reserved[n] = l
+			}
+		}
+		if at != nil && l.claim.wide() {
+			d.reserved[&at.places] = l
 		}
 	}
 }
@@ -253,23 +206,29 @@ func (d *Dispatcher) leaveParked(it *Item) {
 	}
 }
 
-// startPlaced gives the first item of a line the lowest free places on a host. It returns the item
-// and its own slot, the lowest one; 0 if AllowSlot forbids that slot.
-func (d *Dispatcher) startPlaced(l *line, at *host) (it *Item, in int) {
-	left, s := d.Width(l.claim), &placement{host: at}
-	for _, id := range at.ids {
-		for x := d.slots.byID[id]; left > 0 && x.held < x.Places; left-- {
-			s.slots = append(s.slots, id)
-			x.held++
+// startFirst takes the first item out of a line, and what it claims except its own place: in the lowest free
+// places of a host or, if at is nil, in the slot with the least load. It returns the item and its own slot,
+// the lowest one; 0 if AllowSlot forbids it.
+func (d *Dispatcher) startFirst(l *line, at *host) (it *Item, in int) {
+	it = l.queue.first()
+	s := &placement{host: at}
+	if at == nil {
+		s.slots = []int{d.slots.leastLoaded(func(id int) bool { return d.slotOpen(id) && d.fits(it, id) })}
+	} else {
+		left := d.Width(l.claim)
+		for _, id := range at.ids {
+			for x := d.slots.byID[id]; left > 0 && x.held < x.Places; left-- {
+				s.slots = append(s.slots, id)
+				x.held++
+			}
 		}
 	}
-	in = s.slots[0]
-	if d.limits.AllowSlot != nil && !d.limits.AllowSlot(in) {
+	if in = s.slots[0]; in == 0 || d.limits.AllowSlot != nil && !d.limits.AllowSlot(in) {
 		return nil, 0
 	}
-	it = d.unpark(&l.queue)
+	d.unpark(&l.queue)
 	d.addTaken(it.Claim, 1, at)
-	for _, id := range s.slots {
+	for _, id := range s.slots[1:] {
 		d.Policy.Take(id, it)
 	}
 	it.placed = s

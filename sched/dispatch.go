@@ -67,7 +67,7 @@ const (
 func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	d := &Dispatcher{
 		Policy: p, slots: p.base(), limits: limits,
-		claims: claims{caps: *NewStock(limits.Caps)},
+		claims: claims{caps: *NewStock(limits.Caps), reserved: map[*counter]*line{}},
 	}
 	if p.Serial() {
 		d.limits.PerKey = 0
@@ -80,8 +80,8 @@ func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 
 // ReservedFor returns the item with reserved places, or 0. It must follow Next directly.
 func (d *Dispatcher) ReservedFor() uint64 {
-	for _, l := range d.overdue {
-		if l.reservedOn != nil && l.claim.wide() {
+	for _, h := range d.slots.hosts {
+		if l := d.reserved[&h.places]; l != nil {
 			return l.queue.first().ID
 		}
 	}
@@ -98,7 +98,7 @@ func (d *Dispatcher) Waits(it *Item) Wait {
 		return d.gateWait(d.byKey[it.Key])
 	}
 	switch _, ok := d.findHost(l); {
-	case ok:
+	case ok, !d.needsHost(l.claim) && d.enough(l.claim, l, nil):
 		return ForSlot
 	case l.claim.wide() && slices.ContainsFunc(d.slots.hosts, func(h *host) bool { return d.enough(l.claim, l, h) }):
 		return ForPlaces
@@ -146,7 +146,7 @@ func (d *Dispatcher) peek(slot int) *Item {
 // Free returns the emptiest slot that would take an item now, if it were queued alone; 0 for none.
 func (d *Dispatcher) Free(it *Item) int {
 	d.settle()
-	return d.slots.leastLoaded(func(id int) bool { return d.fits(it, id) })
+	return d.slots.leastLoaded(func(id int) bool { return d.fits(it, id) && d.open(&d.slots.byID[id].host.places, nil) })
 }
 
 // Held returns how many places items take in the slots that are in.
@@ -170,19 +170,18 @@ func (d *Dispatcher) Next(now time.Time) (it *Item, slot int, wait Wait) {
 		if slot > 0 && !d.slotOpen(slot) {
 			slot = d.slots.leastLoaded(func(id int) bool { return d.slotOpen(id) && d.peek(id) != nil })
 		}
-		switch it = d.peek(slot); {
-		case l != nil && (slot == 0 || l.queue.first().Rank <= it.Rank):
-			if it, slot = d.startPlaced(l, at); slot == 0 {
-				return nil, 0, ForToken
-			}
-			d.noteStart(it)
-			return it, slot, ForSlot
+		it = d.peek(slot)
+		first := l != nil && (slot == 0 || l.queue.first().Rank <= it.Rank)
+		if first {
+			it, slot = d.startFirst(l, at)
+		}
+		switch {
 		case slot == 0 && d.ReservedFor() > 0:
 			return nil, 0, ForPlaces
 		case slot == 0:
 			return nil, 0, ForToken
-		case d.reserveAgainst(it):
-		case d.tryStart(it):
+		case !first && d.reserveAgainst(it):
+		case first || d.tryStart(it):
 			d.Take(slot, it)
 			d.noteStart(it)
 			return it, slot, ForSlot
@@ -211,7 +210,7 @@ func (d *Dispatcher) globalWait() (wait Wait) {
 // slotOpen reports whether a slot may take an item that needs one place.
 func (d *Dispatcher) slotOpen(slot int) bool {
 	at := &d.slots.byID[slot]
-	return d.slots.hasRoom(slot) && !d.reserved(places, at.host, nil) && (d.limits.AllowSlot == nil || d.limits.AllowSlot(slot))
+	return d.slots.hasRoom(slot) && d.open(&at.host.places, nil) && (d.limits.AllowSlot == nil || d.limits.AllowSlot(slot))
 }
 
 // tryStart takes an item out of its queue, and reports whether it may start. If not, the item is
@@ -225,14 +224,19 @@ func (d *Dispatcher) tryStart(it *Item) bool {
 	return (d.limits.AllowItem == nil || d.limits.AllowItem(it.ID)) && d.tryPass(it)
 }
 
-// tryPass takes an item through its gate, takes its claim, and reports whether it could. If not, it parks the
-// item. An item whose claim no host has holds up no others of its key.
+// tryPass takes an item through its gate, and reports whether it can start. If not, or if it has a claim,
+// it parks the item. An item whose claim no host has holds up no others of its key.
 func (d *Dispatcher) tryPass(it *Item) bool {
-	if it.Claim != nil && d.stranded(it.Claim) {
+	switch {
+	case it.Claim != nil && d.stranded(it.Claim):
 		d.park(&d.early, it)
-		return false
+	case !d.enterGate(it):
+	case it.Claim == nil:
+		return true
+	default:
+		d.queueUp(it)
 	}
-	return d.enterGate(it) && d.tryClaim(it)
+	return false
 }
 
 // pass is tryPass for an item that was in before. It waits for a slot next if it could.
@@ -311,11 +315,7 @@ func (d *Dispatcher) Remove(it *Item) bool {
 	switch q := it.queue; {
 	case q == nil:
 		return false
-	case q == &d.granted:
-		it.leave()
-		d.returnClaim(it)
-		d.leaveGate(it.Key, false)
-	case q.line != nil:
+	case q == &d.granted, q.line != nil:
 		d.leaveParked(it)
 		d.leaveGate(it.Key, false)
 	case q == &d.early:
@@ -331,6 +331,6 @@ func (d *Dispatcher) Remove(it *Item) bool {
 
 // Abandon gives up the queued and parked items, without removing each. Nothing may start afterwards.
 func (d *Dispatcher) Abandon() {
-	d.gates, d.lines, d.overdue = gates{}, nil, nil
+	d.gates, d.lines, d.reserved = gates{}, nil, nil
 	d.granted, d.early = queue{}, queue{}
 }

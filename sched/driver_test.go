@@ -198,7 +198,7 @@ func (d *driver) next() bool {
 	}
 	before, granted := d.d.Held(), map[uint64]bool{}
 	for _, it := range d.queued {
-		granted[it.ID] = it.queue == &d.d.granted
+		granted[it.ID] = it.queue == &d.d.granted || it.queue.line != nil
 	}
 	it, slot, wait := d.d.Next(d.now)
 	if d.m != nil {

@@ -204,7 +204,7 @@ func (d *driver) mustWait(it *Item) bool {
 		return false
 	}
 	for _, u := range it.Claim.Units {
-		if own := d.d.caps[u.Name]; own != nil && (own.taken+u.N > own.all || d.d.reserved(u.Name, nil, nil)) {
+		if own := d.d.caps[u.Name]; own != nil && (own.free() < u.N || d.d.reserved[own] != nil) {
 			return true
 		}
 	}
@@ -212,8 +212,8 @@ func (d *driver) mustWait(it *Item) bool {
 		return false
 	}
 	for _, h := range d.d.slots.hosts {
-		kept := d.d.reserved(places, h, nil) || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved(u.Name, h, nil) })
-		if !kept && h.free >= max(1, min(it.Claim.Places, d.widest(it.Claim))) && !d.exceeds(h.stock, it.Claim, true) {
+		kept := d.d.reserved[&h.places] != nil || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved[d.d.counter(u.Name, h)] != nil })
+		if !kept && h.places.free() >= max(1, min(it.Claim.Places, d.widest(it.Claim))) && !d.exceeds(h.stock, it.Claim, true) {
 			return false
 		}
 	}

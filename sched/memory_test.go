@@ -77,24 +77,3 @@ func TestItemsNeedNoAllocation(t *testing.T) {
 		require.Less(t, testing.AllocsPerRun(1000, c.turn), 0.02, name)
 	})
 }
-
-// TestOverdueLinesAreFew checks that lines count as overdue only if something is reserved for them, since each
-// start looks at every pair of a line and an overdue one.
-func TestOverdueLinesAreFew(t *testing.T) {
-	p, err := New(Config{Name: "fifo"})
-	require.NoError(t, err)
-	d := NewDispatcher(p, Limits{Caps: units(0, []int{1000}), Parked: func(*Item, bool) {}})
-	d.Join(Slot{ID: 1, Places: 9})
-	take := func(id, n int, rank int64) {
-		d.Push(&Item{ID: uint64(id), Rank: rank, Claim: &Claim{Units: []Units{{"0", n}}}})
-		_, slot, _ := d.Next(time.Time{})
-		require.Equal(t, id == 1, slot > 0)
-	}
-	take(1, 999, 0)
-	for n := range 500 {
-		take(n+2, n+2, 0)
-	}
-	take(1000, 1, 1)
-	require.Equal(t, 501, len(d.lines))
-	require.Equal(t, 1, len(d.overdue))
-}

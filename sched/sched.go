@@ -41,7 +41,7 @@ type Item struct {
 	order             // in its queue
 	queue  *queue     // nil if it is in none
 	group  *group     // of its key; nil for none
-	placed *placement // nil if it holds at most its own place
+	placed *placement // nil if it has taken no claim
 }
 
 // Slot is one of the numbered places where items run.

@@ -64,7 +64,7 @@ func (s *slots) Leave(id int) {
 	s.byID[id].Places = 0
 	h := s.byID[id].host
 	h.ids = slices.DeleteFunc(h.ids, func(o int) bool { return o == id })
-	s.hosts = slices.DeleteFunc(s.hosts, func(h *host) bool { return h.all == 0 })
+	s.hosts = slices.DeleteFunc(s.hosts, func(h *host) bool { return h.places.all == 0 })
 	s.changed = true
 }
 
@@ -73,8 +73,8 @@ func (s *slots) countPlaces(id, by int) {
 	if x := &s.byID[id]; x.Places > 0 {
 		s.capacity += by * x.Places
 		s.taken += by * x.held
-		x.host.all += by * x.Places
-		x.host.free += by * max(0, x.Places-x.held)
+		x.host.places.all += by * x.Places
+		x.host.places.taken += by * min(x.held, x.Places)
 	}
 }
 

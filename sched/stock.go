@@ -16,20 +16,20 @@ func NewStock(all []Units) *Stock {
 // host is a group of slots with the same host and stock. An item that claims several places, or
 // units of hosts, finds them all in one.
 type host struct {
-	id        uint64 // Slot.Host
-	stock     *Stock // nil for none
-	ids       []int  // of the slots, ascending
-	all, free int    // places of these slots
+	id     uint64 // Slot.Host
+	stock  *Stock // nil for none
+	ids    []int  // of the slots, ascending
+	places counter
 }
 
 // findHost reports whether the first item of a line can start, and returns the host for it, the one
 // with the most free places. The host is nil if the item needs none.
 func (d *Dispatcher) findHost(l *line) (most *host, ok bool) {
 	if !d.needsHost(l.claim) {
-		return nil, d.enough(l.claim, l, nil)
+		return nil, d.enough(l.claim, l, nil) && d.Free(l.queue.first()) > 0
 	}
 	for _, h := range d.slots.hosts {
-		if d.enough(l.claim, l, h) && h.free >= d.Width(l.claim) && !d.reserved(places, h, l) && (most == nil || h.free > most.free) {
+		if d.enough(l.claim, l, h) && h.places.free() >= d.Width(l.claim) && d.open(&h.places, l) && (most == nil || h.places.free() > most.places.free()) {
 			most = h
 		}
 	}
