@@ -114,14 +114,16 @@ func (d *Dispatcher) settle() {
 		for _, l := range slices.Clone(d.lines) {
 			for d.stranded(l.claim) && l.queue.len() > 0 {
 				it := d.unpark(&l.queue)
-				d.leaveGate(it.Key, false)
 				d.pass(it)
+				d.leaveGate(it.Key, false)
 			}
 		}
 		for _, it := range slices.Clone(d.early.items[d.early.head:]) {
-			d.limits.Parked(it, false)
-			it.leave()
-			d.pass(it)
+			if !d.stranded(it.Claim) {
+				d.limits.Parked(it, false)
+				it.leave()
+				d.pass(it)
+			}
 		}
 	}
 }
@@ -214,36 +216,36 @@ func (d *Dispatcher) slotOpen(slot int) bool {
 }
 
 // tryStart takes an item out of its queue, and reports whether it may start. If not, the item is
-// parked or awaited.
+// parked, granted or awaited.
 func (d *Dispatcher) tryStart(it *Item) bool {
 	if it.queue == &d.granted {
 		it.leave()
 		return true
 	}
 	d.pop(it, true)
-	return (d.limits.AllowItem == nil || d.limits.AllowItem(it.ID)) && d.tryPass(it)
-}
-
-// tryPass takes an item through its gate, and reports whether it can start. If not, or if it has a claim,
-// it parks the item. An item whose claim no host has holds up no others of its key.
-func (d *Dispatcher) tryPass(it *Item) bool {
 	switch {
-	case it.Claim != nil && d.stranded(it.Claim):
-		d.park(&d.early, it)
-	case !d.enterGate(it):
-	case it.Claim == nil:
+	case d.limits.AllowItem != nil && !d.limits.AllowItem(it.ID):
+	case d.byKey == nil && it.Claim == nil:
 		return true
 	default:
-		d.queueUp(it)
+		d.pass(it)
 	}
 	return false
 }
 
-// pass is tryPass for an item that was in before. It waits for a slot next if it could.
-func (d *Dispatcher) pass(it *Item) {
-	if d.tryPass(it) {
+// grant lets an item that has passed its gate wait for its claim and a slot. If no host has what it claims,
+// it returns false, and the item holds up no others of its key.
+func (d *Dispatcher) grant(it *Item) bool {
+	switch {
+	case it.Claim == nil:
 		d.granted.insert(it)
+	case d.stranded(it.Claim):
+		d.park(&d.early, it)
+		return false
+	default:
+		d.queueUp(it)
 	}
+	return true
 }
 
 // park parks an item in a queue.

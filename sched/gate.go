@@ -17,25 +17,19 @@ type gate struct {
 	parked queue // in order of rank and ID
 }
 
-// enterGate takes an item through the gate of its key, and reports whether the gate was open. If
-// not, it parks the item.
-func (d *Dispatcher) enterGate(it *Item) bool {
+// pass takes an item through the gate of its key, if keys have gates and as soon as it is open.
+func (d *Dispatcher) pass(it *Item) {
 	if d.byKey == nil {
-		return true
+		d.grant(it)
+		return
 	}
 	g := d.byKey[it.Key]
 	if g == nil {
 		g = &gate{due: Timer{ID: it.Key}, rate: d.limits.KeyRate}
 		d.byKey[it.Key] = g
 	}
-	if d.gateWait(g) == ForSlot && (g.parked.len() == 0 || it.Rank <= g.parked.first().Rank) {
-		g.inside++
-		g.rate.pending++
-		return true
-	}
 	d.park(&g.parked, it)
 	d.admitParked(g)
-	return false
 }
 
 // gateWait returns why a gate is closed, or ForSlot if it is open.
@@ -53,7 +47,10 @@ func (d *Dispatcher) gateWait(g *gate) Wait {
 // no effect.
 func (d *Dispatcher) admitParked(g *gate) {
 	for g.parked.len() > 0 && d.gateWait(g) == ForSlot {
-		d.pass(d.unpark(&g.parked))
+		if d.grant(d.unpark(&g.parked)) {
+			g.inside++
+			g.rate.pending++
+		}
 	}
 	_, at := g.rate.allows(d.now)
 	if g.parked.len() == 0 {
