@@ -39,19 +39,11 @@ type claims struct {
 // counter counts the units of a limit, or the places of a host.
 type counter struct{ all, taken int }
 
-func (c *counter) free() int { return c.all - c.taken }
-
 // line holds the items with one claim, in order of rank and ID.
 type line struct {
 	claim     *Claim
 	queue     queue
 	overtaken int // how many items have overtaken the first one
-}
-
-// placement holds the places of an item with a claim.
-type placement struct {
-	host  *host // of the places and units; nil if the item needs none
-	slots []int // one for each place; the first one is the item's own
 }
 
 // counter returns the counter of a limit, on host at if hosts offer the limit; nil if there is
@@ -71,9 +63,6 @@ func (c *claims) usesHostUnits(of *Claim) bool {
 // stranded reports whether a claim includes units that no host has.
 func (d *Dispatcher) stranded(c *Claim) bool { return d.usesHostUnits(c) && d.Width(c) == 0 }
 
-// needsHost reports whether an item with this claim must find everything on one host.
-func (c *claims) needsHost(of *Claim) bool { return of.wide() || c.usesHostUnits(of) }
-
 // wide reports whether c claims several places.
 func (c *Claim) wide() bool { return c != nil && c.Places > 1 }
 
@@ -92,25 +81,12 @@ func (c *Claim) shares(other *Claim) bool {
 // open reports whether a counter is not reserved for a line other than l.
 func (c *claims) open(n *counter, l *line) bool { return c.reserved[n] == nil || c.reserved[n] == l }
 
-// enough reports whether the claimed units are free, and not reserved for a line other than l. Units of
-// hosts are looked up on host at.
+// enough reports whether a host has the claimed units free, and not reserved for a line other than l.
 func (c *claims) enough(of *Claim, l *line, at *host) bool {
-	for _, u := range of.Units {
-		if n := c.counter(u.Name, at); n == nil || n.taken+u.N > n.all || !c.open(n, l) {
-			return false
-		}
-	}
-	return true
-}
-
-// hostHas reports whether a host has the claimed units, free or taken and, if open is true, not reserved.
-func (c *claims) hostHas(of *Claim, at *host, open bool) bool {
-	for _, u := range of.Units {
-		if n := c.counter(u.Name, at); n == nil || u.N > n.all || open && !c.open(n, nil) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(of.Units, func(u Units) bool {
+		n := c.counter(u.Name, at)
+		return n == nil || n.taken+u.N > n.all || !c.open(n, l)
+	})
 }
 
 // addTaken counts the claimed units as taken or, if by is -1, as free. Units of hosts are counted
@@ -132,34 +108,73 @@ func (d *Dispatcher) queueUp(it *Item) {
 	d.park(&d.lines[i].queue, it)
 }
 
-// returnClaim gives back all that an item has taken, except the place in its own slot.
-func (d *Dispatcher) returnClaim(it *Item) {
-	s := it.placed
-	if s == nil {
-		return
-	}
-	d.addTaken(it.Claim, -1, s.host)
-	for _, id := range s.slots[1:] {
-		d.Policy.Done(id, it, false)
-	}
-	it.placed = nil
-}
-
-// serveLines returns the first line whose first item can start, and the host for it.
-func (d *Dispatcher) serveLines() (*line, *host) {
+// serveLines returns the first line whose first item can start; nil for none.
+func (d *Dispatcher) serveLines() *line {
 	d.reserve()
 	for _, l := range d.lines {
-		if h, ok := d.findHost(l); ok {
-			return l, h
+		if d.slotOf(l, false) > 0 {
+			return l
 		}
 	}
-	return nil, nil
+	return nil
+}
+
+// slotOf returns the slot where the first item of a line can start, if AllowSlot allows it or need not be
+// asked; 0 for none. An item that takes several places may start in any slot.
+func (d *Dispatcher) slotOf(l *line, ask bool) int {
+	it, width := l.queue.first(), d.Width(l.claim)
+	return d.slots.leastLoaded(func(id int) bool {
+		h := d.slots.byID[id].host
+		return d.open(&h.places, l) && h.places.all-h.places.taken >= width && d.enough(l.claim, l, h) &&
+			(width > 1 || d.fits(it, id)) && (!ask || d.allows(id))
+	})
+}
+
+// startFirst starts the first item of a line, and returns it and its slot; 0 if AllowSlot allows none. Further
+// places are the lowest ones of the host.
+func (d *Dispatcher) startFirst(l *line) (it *Item, in int) {
+	if in = d.slotOf(l, true); in == 0 {
+		return nil, 0
+	}
+	it = l.queue.first()
+	left := d.Width(l.claim) - 1
+	d.unpark(it)
+	d.Take(in, it)
+	it.host = d.slots.byID[in].host
+	d.addTaken(it.Claim, 1, it.host)
+	for _, id := range it.host.ids {
+		for ; left > 0 && d.slots.hasRoom(id); left-- {
+			d.Take(id, it)
+			it.beside = append(it.beside, id)
+		}
+	}
+	return it, in
+}
+
+// returnClaim gives back all that an item has taken, except the place in its own slot.
+func (d *Dispatcher) returnClaim(it *Item) {
+	if it.host == nil {
+		return
+	}
+	d.addTaken(it.Claim, -1, it.host)
+	for _, id := range it.beside {
+		d.Policy.Done(id, it, false)
+	}
+	it.host, it.beside = nil, nil
+}
+
+// hostHas reports whether a host has the claimed units, free or taken, and reserved only if that may be.
+func (c *claims) hostHas(of *Claim, at *host, reserved bool) bool {
+	return !slices.ContainsFunc(of.Units, func(u Units) bool {
+		n := c.counter(u.Name, at)
+		return n == nil || u.N > n.all || !reserved && !c.open(n, nil)
+	})
 }
 
 // Width returns how many places an item with claim c takes; 0 if no host has the claimed units.
 func (d *Dispatcher) Width(c *Claim) (n int) {
 	for _, h := range d.slots.hosts {
-		if d.hostHas(c, h, false) {
+		if d.hostHas(c, h, true) {
 			n = max(n, min(max(c.Places, 1), h.places.all))
 		}
 	}
@@ -178,7 +193,7 @@ func (d *Dispatcher) reserve() {
 		var at *host
 		width := d.Width(l.claim)
 		for _, h := range d.slots.hosts {
-			if h.places.all >= width && d.open(&h.places, nil) && d.hostHas(l.claim, h, true) {
+			if h.places.all >= width && d.open(&h.places, nil) && d.hostHas(l.claim, h, false) {
 				at = h
 				break
 			}
@@ -194,45 +209,17 @@ func (d *Dispatcher) reserve() {
 	}
 }
 
-// leaveParked takes a parked or granted item out of its queue.
-func (d *Dispatcher) leaveParked(it *Item) {
+// unpark takes a parked item out of its queue.
+func (d *Dispatcher) unpark(it *Item) {
 	l := it.queue.line
 	if l != nil && it == l.queue.first() {
 		l.overtaken = 0
 	}
 	it.leave()
+	d.limits.Parked(it, false)
 	if l != nil && l.queue.len() == 0 {
 		d.lines = slices.DeleteFunc(d.lines, func(o *line) bool { return o == l })
 	}
-}
-
-// startFirst takes the first item out of a line, and what it claims except its own place: in the lowest free
-// places of a host or, if at is nil, in the slot with the least load. It returns the item and its own slot,
-// the lowest one; 0 if AllowSlot forbids it.
-func (d *Dispatcher) startFirst(l *line, at *host) (it *Item, in int) {
-	it = l.queue.first()
-	s := &placement{host: at}
-	if at == nil {
-		s.slots = []int{d.slots.leastLoaded(func(id int) bool { return d.slotOpen(id) && d.fits(it, id) })}
-	} else {
-		left := d.Width(l.claim)
-		for _, id := range at.ids {
-			for x := d.slots.byID[id]; left > 0 && x.held < x.Places; left-- {
-				s.slots = append(s.slots, id)
-				x.held++
-			}
-		}
-	}
-	if in = s.slots[0]; in == 0 || d.limits.AllowSlot != nil && !d.limits.AllowSlot(in) {
-		return nil, 0
-	}
-	d.unpark(&l.queue)
-	d.addTaken(it.Claim, 1, at)
-	for _, id := range s.slots[1:] {
-		d.Policy.Take(id, it)
-	}
-	it.placed = s
-	return it, in
 }
 
 // reserveAgainst makes the lines overdue whose first items have a lower rank than it, but would be

@@ -26,8 +26,7 @@ type Limits struct {
 	// AllowItem reports whether an item may start, which may depend on more than free slots. If
 	// not, the item becomes awaited. Nil allows everything.
 	AllowItem func(id uint64) bool
-	// Parked is called when an item is parked, and when it is no longer parked because it is queued
-	// again or starts.
+	// Parked is called when an item is parked, and when it is no longer parked.
 	Parked func(it *Item, parked bool)
 }
 
@@ -96,12 +95,12 @@ func (d *Dispatcher) Waits(it *Item) Wait {
 		return ForStock
 	case l == nil:
 		return d.gateWait(d.byKey[it.Key])
-	}
-	switch _, ok := d.findHost(l); {
-	case ok, !d.needsHost(l.claim) && d.enough(l.claim, l, nil):
+	case d.slotOf(l, false) > 0:
 		return ForSlot
 	case l.claim.wide() && slices.ContainsFunc(d.slots.hosts, func(h *host) bool { return d.enough(l.claim, l, h) }):
 		return ForPlaces
+	case d.enough(l.claim, l, nil):
+		return ForSlot
 	}
 	return ForUnits
 }
@@ -113,15 +112,15 @@ func (d *Dispatcher) settle() {
 		d.Policy.settle()
 		for _, l := range slices.Clone(d.lines) {
 			for d.stranded(l.claim) && l.queue.len() > 0 {
-				it := d.unpark(&l.queue)
+				it := l.queue.first()
+				d.unpark(it)
 				d.pass(it)
 				d.leaveGate(it.Key, false)
 			}
 		}
 		for _, it := range slices.Clone(d.early.items[d.early.head:]) {
 			if !d.stranded(it.Claim) {
-				d.limits.Parked(it, false)
-				it.leave()
+				d.unpark(it)
 				d.pass(it)
 			}
 		}
@@ -162,7 +161,7 @@ func (d *Dispatcher) Next(now time.Time) (it *Item, slot int, wait Wait) {
 	d.settle()
 	d.admitDue()
 	for {
-		l, at := d.serveLines()
+		l := d.serveLines()
 		if slot = d.Ready(); slot == 0 && l == nil {
 			return nil, 0, ForSlot
 		}
@@ -175,7 +174,7 @@ func (d *Dispatcher) Next(now time.Time) (it *Item, slot int, wait Wait) {
 		it = d.peek(slot)
 		first := l != nil && (slot == 0 || l.queue.first().Rank <= it.Rank)
 		if first {
-			it, slot = d.startFirst(l, at)
+			it, slot = d.startFirst(l)
 		}
 		switch {
 		case slot == 0 && d.ReservedFor() > 0:
@@ -183,8 +182,7 @@ func (d *Dispatcher) Next(now time.Time) (it *Item, slot int, wait Wait) {
 		case slot == 0:
 			return nil, 0, ForToken
 		case !first && d.reserveAgainst(it):
-		case first || d.tryStart(it):
-			d.Take(slot, it)
+		case first || d.tryStart(it, slot):
 			d.noteStart(it)
 			return it, slot, ForSlot
 		}
@@ -212,25 +210,27 @@ func (d *Dispatcher) globalWait() (wait Wait) {
 // slotOpen reports whether a slot may take an item that needs one place.
 func (d *Dispatcher) slotOpen(slot int) bool {
 	at := &d.slots.byID[slot]
-	return d.slots.hasRoom(slot) && d.open(&at.host.places, nil) && (d.limits.AllowSlot == nil || d.limits.AllowSlot(slot))
+	return d.slots.hasRoom(slot) && d.open(&at.host.places, nil) && d.allows(slot)
 }
 
-// tryStart takes an item out of its queue, and reports whether it may start. If not, the item is
-// parked, granted or awaited.
-func (d *Dispatcher) tryStart(it *Item) bool {
+// allows reports whether AllowSlot allows a slot.
+func (d *Dispatcher) allows(slot int) bool {
+	return d.limits.AllowSlot == nil || d.limits.AllowSlot(slot)
+}
+
+// tryStart starts an item in a slot, and reports whether it could. If not, the item is parked,
+// granted or awaited.
+func (d *Dispatcher) tryStart(it *Item, slot int) bool {
 	if it.queue == &d.granted {
 		it.leave()
-		return true
-	}
-	d.pop(it, true)
-	switch {
-	case d.limits.AllowItem != nil && !d.limits.AllowItem(it.ID):
-	case d.byKey == nil && it.Claim == nil:
-		return true
-	default:
+	} else if d.pop(it, true); d.limits.AllowItem != nil && !d.limits.AllowItem(it.ID) {
+		return false
+	} else if d.byKey != nil || it.Claim != nil {
 		d.pass(it)
+		return false
 	}
-	return false
+	d.Take(slot, it)
+	return true
 }
 
 // grant lets an item that has passed its gate wait for its claim and a slot. If no host has what it claims,
@@ -252,14 +252,6 @@ func (d *Dispatcher) grant(it *Item) bool {
 func (d *Dispatcher) park(q *queue, it *Item) {
 	q.insert(it)
 	d.limits.Parked(it, true)
-}
-
-// unpark takes the first item out of a queue.
-func (d *Dispatcher) unpark(q *queue) *Item {
-	it := q.first()
-	d.limits.Parked(it, false)
-	d.leaveParked(it)
-	return it
 }
 
 // noteStart counts the start of an item.
@@ -313,17 +305,19 @@ func (d *Dispatcher) Done(slot int, it *Item, again bool) {
 func (d *Dispatcher) Remove(it *Item) bool {
 	d.settle()
 	d.release(it)
-	g := d.byKey[it.Key]
-	switch q := it.queue; {
+	switch g, q := d.byKey[it.Key], it.queue; {
 	case q == nil:
 		return false
-	case q == &d.granted, q.line != nil:
-		d.leaveParked(it)
+	case q == &d.granted:
+		it.leave()
+		d.leaveGate(it.Key, false)
+	case q.line != nil:
+		d.unpark(it)
 		d.leaveGate(it.Key, false)
 	case q == &d.early:
-		it.leave()
+		d.unpark(it)
 	case g != nil && q == &g.parked:
-		it.leave()
+		d.unpark(it)
 		d.admitParked(g)
 	default:
 		d.pop(it, false)

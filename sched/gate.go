@@ -47,7 +47,9 @@ func (d *Dispatcher) gateWait(g *gate) Wait {
 // no effect.
 func (d *Dispatcher) admitParked(g *gate) {
 	for g.parked.len() > 0 && d.gateWait(g) == ForSlot {
-		if d.grant(d.unpark(&g.parked)) {
+		it := g.parked.first()
+		d.unpark(it)
+		if d.grant(it) {
 			g.inside++
 			g.rate.pending++
 		}

@@ -204,16 +204,13 @@ func (d *driver) mustWait(it *Item) bool {
 		return false
 	}
 	for _, u := range it.Claim.Units {
-		if own := d.d.caps[u.Name]; own != nil && (own.free() < u.N || d.d.reserved[own] != nil) {
+		if own := d.d.caps[u.Name]; own != nil && (own.taken+u.N > own.all || d.d.reserved[own] != nil) {
 			return true
 		}
 	}
-	if !d.d.needsHost(it.Claim) {
-		return false
-	}
 	for _, h := range d.d.slots.hosts {
 		kept := d.d.reserved[&h.places] != nil || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved[d.d.counter(u.Name, h)] != nil })
-		if !kept && h.places.free() >= max(1, min(it.Claim.Places, d.widest(it.Claim))) && !d.exceeds(h.stock, it.Claim, true) {
+		if !kept && h.places.all-h.places.taken >= max(1, min(it.Claim.Places, d.widest(it.Claim))) && !d.exceeds(h.stock, it.Claim, true) {
 			return false
 		}
 	}

@@ -38,10 +38,11 @@ type Item struct {
 	Claim     *Claim // its needs beside a place; nil for none; only a Dispatcher looks at it
 	Rank      int64  // a lower rank goes first, equal ranks in the policy's own order; mostly 0
 
-	order             // in its queue
-	queue  *queue     // nil if it is in none
-	group  *group     // of its key; nil for none
-	placed *placement // nil if it has taken no claim
+	order         // in its queue
+	queue  *queue // nil if it is in none
+	group  *group // of its key; nil for none
+	host   *host  // where it has taken what it claims; nil if it has not
+	beside []int  // slots of the places that it has taken beside its own
 }
 
 // Slot is one of the numbered places where items run.

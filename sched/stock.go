@@ -21,17 +21,3 @@ type host struct {
 	ids    []int  // of the slots, ascending
 	places counter
 }
-
-// findHost reports whether the first item of a line can start, and returns the host for it, the one
-// with the most free places. The host is nil if the item needs none.
-func (d *Dispatcher) findHost(l *line) (most *host, ok bool) {
-	if !d.needsHost(l.claim) {
-		return nil, d.enough(l.claim, l, nil) && d.Free(l.queue.first()) > 0
-	}
-	for _, h := range d.slots.hosts {
-		if d.enough(l.claim, l, h) && h.places.free() >= d.Width(l.claim) && d.open(&h.places, l) && (most == nil || h.places.free() > most.places.free()) {
-			most = h
-		}
-	}
-	return most, most != nil
-}
