@@ -43,7 +43,8 @@ type counter struct{ all, taken int }
 type line struct {
 	claim     *Claim
 	queue     queue
-	overtaken int // how many items have overtaken the first one
+	overtaken int  // how many items have overtaken the first one
+	early     bool // it claims units that no host has, so its items are not inside their gates
 }
 
 // counter returns the counter of a limit, on host at if hosts offer the limit; nil if there is
@@ -97,15 +98,21 @@ func (c *claims) addTaken(of *Claim, by int, at *host) {
 	}
 }
 
-// queueUp parks an item in the line of its claim.
-func (d *Dispatcher) queueUp(it *Item) {
+// grant lets an item that has passed its gate wait for a slot or, in the line of its claim, for that, too. It
+// returns false if the line is early, so that the item holds up no others of its key.
+func (d *Dispatcher) grant(it *Item) bool {
+	if it.Claim == nil {
+		d.granted.insert(it)
+		return true
+	}
 	i := slices.IndexFunc(d.lines, func(l *line) bool { return l.claim.equals(it.Claim) })
 	if i < 0 {
 		i = len(d.lines)
-		d.lines = append(d.lines, &line{claim: it.Claim})
+		d.lines = append(d.lines, &line{claim: it.Claim, early: d.stranded(it.Claim)})
 		d.lines[i].queue.line = d.lines[i]
 	}
 	d.park(&d.lines[i].queue, it)
+	return !d.lines[i].early
 }
 
 // serveLines returns the first line whose first item can start; nil for none.
@@ -187,7 +194,7 @@ func (d *Dispatcher) reserve() {
 	clear(d.reserved)
 	slices.SortFunc(d.lines, func(a, b *line) int { return a.queue.first().compare(b.queue.first()) })
 	for _, l := range d.lines {
-		if l.overtaken < patience*d.slots.capacity {
+		if l.early || l.overtaken < patience*d.slots.capacity {
 			continue
 		}
 		var at *host

@@ -40,8 +40,7 @@ type Dispatcher struct {
 	slots  *slots // of the policy
 	gates
 	claims
-	granted queue // items that hold their claims and wait for a slot only
-	early   queue // items that claim units that no host has
+	granted queue // items that have passed their gate, or came back, and wait for a slot only
 }
 
 // Wait says why an item waits.
@@ -91,10 +90,10 @@ func (d *Dispatcher) ReservedFor() uint64 {
 func (d *Dispatcher) Waits(it *Item) Wait {
 	l := it.queue.line
 	switch {
-	case it.queue == &d.early:
-		return ForStock
 	case l == nil:
 		return d.gateWait(d.byKey[it.Key])
+	case l.early:
+		return ForStock
 	case d.slotOf(l, false) > 0:
 		return ForSlot
 	case l.claim.wide() && slices.ContainsFunc(d.slots.hosts, func(h *host) bool { return d.enough(l.claim, l, h) }):
@@ -111,17 +110,18 @@ func (d *Dispatcher) settle() {
 		d.slots.changed = false
 		d.Policy.settle()
 		for _, l := range slices.Clone(d.lines) {
-			for d.stranded(l.claim) && l.queue.len() > 0 {
-				it := l.queue.first()
-				d.unpark(it)
-				d.pass(it)
-				d.leaveGate(it.Key, false)
+			early := d.stranded(l.claim)
+			if early == l.early {
+				continue
 			}
-		}
-		for _, it := range slices.Clone(d.early.items[d.early.head:]) {
-			if !d.stranded(it.Claim) {
+			items := slices.Clone(l.queue.items[l.queue.head:])
+			for _, it := range items {
 				d.unpark(it)
-				d.pass(it)
+			}
+			for _, it := range items {
+				if d.pass(it); early {
+					d.leaveGate(it.Key, false)
+				}
 			}
 		}
 	}
@@ -233,21 +233,6 @@ func (d *Dispatcher) tryStart(it *Item, slot int) bool {
 	return true
 }
 
-// grant lets an item that has passed its gate wait for its claim and a slot. If no host has what it claims,
-// it returns false, and the item holds up no others of its key.
-func (d *Dispatcher) grant(it *Item) bool {
-	switch {
-	case it.Claim == nil:
-		d.granted.insert(it)
-	case d.stranded(it.Claim):
-		d.park(&d.early, it)
-		return false
-	default:
-		d.queueUp(it)
-	}
-	return true
-}
-
 // park parks an item in a queue.
 func (d *Dispatcher) park(q *queue, it *Item) {
 	q.insert(it)
@@ -313,9 +298,9 @@ func (d *Dispatcher) Remove(it *Item) bool {
 		d.leaveGate(it.Key, false)
 	case q.line != nil:
 		d.unpark(it)
-		d.leaveGate(it.Key, false)
-	case q == &d.early:
-		d.unpark(it)
+		if !q.line.early {
+			d.leaveGate(it.Key, false)
+		}
 	case g != nil && q == &g.parked:
 		d.unpark(it)
 		d.admitParked(g)
@@ -328,5 +313,5 @@ func (d *Dispatcher) Remove(it *Item) bool {
 // Abandon gives up the queued and parked items, without removing each. Nothing may start afterwards.
 func (d *Dispatcher) Abandon() {
 	d.gates, d.lines, d.reserved = gates{}, nil, nil
-	d.granted, d.early = queue{}, queue{}
+	d.granted = queue{}
 }

@@ -395,5 +395,5 @@ func (d *driver) drain() {
 	require.Empty(d.t, d.queued, "these items wait forever; running: %v, limits: %+v", d.running, d.Limits)
 	require.Equal(d.t, int(d.last), d.ended, "lost or doubled")
 	d.d.Next(d.now.Add(time.Hour))
-	require.Zero(d.t, len(d.d.byKey)+d.d.granted.len()+d.d.early.len()+len(d.d.lines)+d.d.Held(), "something is left over")
+	require.Zero(d.t, len(d.d.byKey)+d.d.granted.len()+len(d.d.lines)+d.d.Held(), "something is left over")
 }
