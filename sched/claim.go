@@ -21,15 +21,15 @@ const patience = 4
 // claims holds the items that wait for their claims, and counts the units that are taken. The
 // rules:
 //
-//  1. An item takes everything that it claims at once. Until then it holds none of it.
+//  1. An item takes everything that it claims when it starts. Until then it holds none of it.
 //  2. Items with the same claim form a line. The first item of a line goes when it can.
 //  3. Items outside the line overtake its first item if they start and use part of the same claim.
 //     The line is overdue after patience times the number of places have done so, or as soon as
 //     an item of a higher rank would.
 //  4. The claim of an overdue line is reserved: no other item takes any of it. If several overdue
 //     lines compete, the first one wins, in order of the rank and ID of their first items.
-//  5. An item that claims several places, or units of a host, takes all of them on one host. They are
-//     reserved on one host, but the item may still start on another.
+//  5. An item takes all its places, and its units of a host, on one host. They are reserved on one host,
+//     but the item may still start on another.
 type claims struct {
 	caps     Stock
 	lines    []*line            // none is empty
@@ -126,36 +126,30 @@ func (d *Dispatcher) serveLines() *line {
 	return nil
 }
 
-// slotOf returns the slot where the first item of a line can start, if AllowSlot allows it or need not be
-// asked; 0 for none. An item that takes several places may start in any slot.
+// slotOf returns the slot where the first item of a line can start, whatever AllowSlot says unless ask is
+// true; 0 for none. An item that takes several places may start in any slot.
 func (d *Dispatcher) slotOf(l *line, ask bool) int {
 	it, width := l.queue.first(), d.Width(l.claim)
+	able := slices.DeleteFunc(slices.Clone(d.slots.hosts), func(h *host) bool {
+		return h.places.all-h.places.taken < width || !d.open(&h.places, l) || !d.enough(l.claim, l, h)
+	})
 	return d.slots.leastLoaded(func(id int) bool {
-		h := d.slots.byID[id].host
-		return d.open(&h.places, l) && h.places.all-h.places.taken >= width && d.enough(l.claim, l, h) &&
-			(width > 1 || d.fits(it, id)) && (!ask || d.allows(id))
+		return slices.Contains(able, d.slots.byID[id].host) && (width > 1 || d.fits(it, id)) && (!ask || d.allows(id))
 	})
 }
 
-// startFirst starts the first item of a line, and returns it and its slot; 0 if AllowSlot allows none. Further
-// places are the lowest ones of the host.
-func (d *Dispatcher) startFirst(l *line) (it *Item, in int) {
-	if in = d.slotOf(l, true); in == 0 {
-		return nil, 0
-	}
-	it = l.queue.first()
-	left := d.Width(l.claim) - 1
-	d.unpark(it)
-	d.Take(in, it)
-	it.host = d.slots.byID[in].host
-	d.addTaken(it.Claim, 1, it.host)
-	for _, id := range it.host.ids {
+// takeClaim takes what an item claims, except the place in its own slot, on a host. Places are the lowest
+// free ones.
+func (d *Dispatcher) takeClaim(it *Item, at *host) {
+	it.host = at
+	d.addTaken(it.Claim, 1, at)
+	left := d.Width(it.Claim) - 1
+	for _, id := range at.ids {
 		for ; left > 0 && d.slots.hasRoom(id); left-- {
 			d.Take(id, it)
 			it.beside = append(it.beside, id)
 		}
 	}
-	return it, in
 }
 
 // returnClaim gives back all that an item has taken, except the place in its own slot.
@@ -191,6 +185,9 @@ func (d *Dispatcher) Width(c *Claim) (n int) {
 // reserve sorts the lines by their first items, and reserves the claims of the overdue ones. Places and
 // units of hosts are reserved on the first host that is big enough, and has none of them reserved.
 func (d *Dispatcher) reserve() {
+	if len(d.lines)+len(d.reserved) == 0 {
+		return
+	}
 	clear(d.reserved)
 	slices.SortFunc(d.lines, func(a, b *line) int { return a.queue.first().compare(b.queue.first()) })
 	for _, l := range d.lines {

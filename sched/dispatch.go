@@ -147,7 +147,7 @@ func (d *Dispatcher) peek(slot int) *Item {
 // Free returns the emptiest slot that would take an item now, if it were queued alone; 0 for none.
 func (d *Dispatcher) Free(it *Item) int {
 	d.settle()
-	return d.slots.leastLoaded(func(id int) bool { return d.fits(it, id) && d.open(&d.slots.byID[id].host.places, nil) })
+	return d.slots.leastLoaded(func(id int) bool { return d.fits(it, id) })
 }
 
 // Held returns how many places items take in the slots that are in.
@@ -174,18 +174,20 @@ func (d *Dispatcher) Next(now time.Time) (it *Item, slot int, wait Wait) {
 		it = d.peek(slot)
 		first := l != nil && (slot == 0 || l.queue.first().Rank <= it.Rank)
 		if first {
-			it, slot = d.startFirst(l)
+			it, slot = l.queue.first(), d.slotOf(l, true)
 		}
 		switch {
 		case slot == 0 && d.ReservedFor() > 0:
 			return nil, 0, ForPlaces
 		case slot == 0:
 			return nil, 0, ForToken
-		case !first && d.reserveAgainst(it):
-		case first || d.tryStart(it, slot):
-			d.noteStart(it)
-			return it, slot, ForSlot
+		case first:
+			d.unpark(it)
+		case d.reserveAgainst(it) || !d.choose(it):
+			continue
 		}
+		d.start(it, slot)
+		return it, slot, ForSlot
 	}
 }
 
@@ -207,10 +209,9 @@ func (d *Dispatcher) globalWait() (wait Wait) {
 	return wait
 }
 
-// slotOpen reports whether a slot may take an item that needs one place.
+// slotOpen reports whether a slot with free capacity may take an item that needs one place.
 func (d *Dispatcher) slotOpen(slot int) bool {
-	at := &d.slots.byID[slot]
-	return d.slots.hasRoom(slot) && d.open(&at.host.places, nil) && d.allows(slot)
+	return d.open(&d.slots.byID[slot].host.places, nil) && d.allows(slot)
 }
 
 // allows reports whether AllowSlot allows a slot.
@@ -218,19 +219,22 @@ func (d *Dispatcher) allows(slot int) bool {
 	return d.limits.AllowSlot == nil || d.limits.AllowSlot(slot)
 }
 
-// tryStart starts an item in a slot, and reports whether it could. If not, the item is parked,
+// choose takes an item out of its queue, and reports whether it may start. If not, the item is parked,
 // granted or awaited.
-func (d *Dispatcher) tryStart(it *Item, slot int) bool {
+func (d *Dispatcher) choose(it *Item) bool {
 	if it.queue == &d.granted {
 		it.leave()
-	} else if d.pop(it, true); d.limits.AllowItem != nil && !d.limits.AllowItem(it.ID) {
-		return false
-	} else if d.byKey != nil || it.Claim != nil {
-		d.pass(it)
-		return false
+		return true
 	}
-	d.Take(slot, it)
-	return true
+	d.pop(it, true)
+	switch {
+	case d.limits.AllowItem != nil && !d.limits.AllowItem(it.ID):
+		return false
+	case d.byKey == nil && it.Claim == nil:
+		return true
+	}
+	d.pass(it)
+	return false
 }
 
 // park parks an item in a queue.
@@ -239,8 +243,12 @@ func (d *Dispatcher) park(q *queue, it *Item) {
 	d.limits.Parked(it, true)
 }
 
-// noteStart counts the start of an item.
-func (d *Dispatcher) noteStart(it *Item) {
+// start starts an item in a slot, and counts that.
+func (d *Dispatcher) start(it *Item, slot int) {
+	d.Take(slot, it)
+	if it.Claim != nil {
+		d.takeClaim(it, d.slots.byID[slot].host)
+	}
 	d.limits.Delay.pending++
 	d.limits.Rate.pending++
 	if !d.limits.ReportsStarts {
