@@ -157,10 +157,10 @@ func (k *killedResults) noted() map[string]bool {
 	records, noted := map[string]string{}, map[string]bool{}
 	for l := range strings.Lines(text.String()) {
 		var line struct {
-			Event, ID       string
-			Task            int
-			IDs             []string
-			Released, Shown bool
+			Event, ID string
+			Task      int
+			IDs       []string
+			Shown     bool
 		}
 		require.NoError(k.t, json.Unmarshal([]byte(l), &line), l)
 		switch line.Event {
@@ -168,8 +168,8 @@ func (k *killedResults) noted() map[string]bool {
 			noted[resultsRecords[line.Task-1]] = false
 		case "ended":
 			records[line.ID] = resultsRecords[line.Task-1]
-			noted[records[line.ID]] = line.Released || line.Shown
-		case "released", "shown": // on a full disk, this line may have been written without the end of the task
+			noted[records[line.ID]] = line.Shown
+		case "shown": // on a full disk, this line may have been written without the end of the task
 			for _, id := range line.IDs {
 				noted[records[id]] = records[id] != ""
 			}

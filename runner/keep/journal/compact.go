@@ -5,7 +5,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,19 +23,13 @@ type compactor struct {
 	outputs int64 // the same for outputs
 }
 
-// loadContents loads a journal, and sets which tasks a compaction may drop in this run.
-func (j *Journal) loadContents(f *os.File) (*contents, error) {
-	l := &contents{}
+// loadContents loads the first size bytes of the journal, and sets which tasks a compaction may drop in this run.
+func (j *Journal) loadContents(size int64) (*contents, error) {
+	l := &contents{settledFlags: j.cfg.Output.settledFlags()}
 	if q := j.cfg.Queue; q != nil {
 		l.expireBefore = uint32(max(0, min(time.Now().Add(-q.Keep).Unix(), math.MaxUint32)))
-		switch out := &j.cfg.Output; {
-		case !out.MaybeClosed:
-			l.settledFlags = shown | logged
-		case out.Logs:
-			l.settledFlags = logged
-		}
 	}
-	return l, l.loadFile(f)
+	return l, l.load(j.file, size, j.file.Name())
 }
 
 func (j *Journal) wasteful(size, needed int64) bool {
@@ -59,8 +52,9 @@ func (j *Journal) compactIfWasteful() {
 		return
 	}
 	c.ready = false
+	size := j.end // not in the middle of a delivery
 	c.running.Go(func() {
-		l, err := j.loadContents(j.file)
+		l, err := j.loadContents(size)
 		if err == nil {
 			err = j.compact(l)
 			l.table.close()
@@ -98,6 +92,9 @@ func (j *Journal) rewrite(l *contents, out *outputs) error {
 	}
 	defer d.discard()
 	d.oldOutputs, d.newOutputs = j.out, out
+	if l.delivery != "" {
+		d.write(appendDelivery(nil, l.delivery, 0))
+	}
 	var s scanner
 	for ln := range s.lines(io.NewSectionReader(l.file, 0, l.scan.end)) {
 		if d.copyLine(l, ln); d.err != nil || j.compactor.stopping.Load() {

@@ -71,19 +71,12 @@ func (d *draft) copyLine(l *contents, ln line) {
 	if ev == evRun && l.runOffset == ln.off || ev == evClosed && l.closed {
 		d.write(ln.body)
 	}
-	if ev == evDelivery && l.deliveryAt == ln.off {
-		body := ln.body
-		if l.missing == 0 { // some tasks of the delivery may be dropped
-			body = task.AppendText(beginLine(nil, evDelivery), "door", l.delivery)
-		}
-		d.write(body)
-	}
 	e := l.table.find(id)
 	if e == nil || l.expired(e) {
 		return
 	}
 	if ev == evAccepted && e.spec == ln.off && !l.droppable(e) {
-		d.write(ln.body)
+		d.write(setTrue(ln.body, deliveredName, false))
 	}
 	if slices.Contains(l.prior[id].offsets, ln.off) {
 		d.write(ln.body)
@@ -105,16 +98,14 @@ func (d *draft) copyLine(l *contents, ln line) {
 // endedBody returns the body of an evEnded line, updated with whether the result has been shown and
 // logged.
 func endedBody(e *entry, body []byte) []byte {
-	for _, name := range [...]string{evReleased, evShown, evLogged} {
-		body = bytes.Replace(body, task.AppendTrue(nil, name), nil, 1)
-	}
-	switch {
-	case e.has(shown | logged):
-		body = task.AppendTrue(body, evReleased)
-	case e.has(shown):
-		body = task.AppendTrue(body, evShown)
-	case e.has(logged):
-		body = task.AppendTrue(body, evLogged)
+	return setTrue(setTrue(body, evShown, e.has(shown)), evLogged, e.has(logged))
+}
+
+// setTrue appends the named member to body, or removes it.
+func setTrue(body []byte, name string, set bool) []byte {
+	member := task.AppendTrue(nil, name)
+	if body = bytes.Replace(body, member, nil, 1); set {
+		body = append(body, member...)
 	}
 	return body
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // version is the version of the format on disk. A journal with another version is refused.
-const version = 8
+const version = 9
 
 // A journal is a file of JSON lines, one record each, that grep and jq can read. After a damaged
 // line, reading resumes at the next newline. Each line ends with the CRC-32C of the bytes before
@@ -39,7 +39,6 @@ const (
 	evStarted  = "started"  // an attempt starts
 	evAttempt  = "attempt"  // an attempt ended, but not its task
 	evEnded    = "ended"    // a task is done
-	evReleased = "released" // these results were shown and logged
 	evShown    = "shown"    // these results were shown
 	evLogged   = "logged"   // these results are in the joblog and the results tree
 	evUnlogged = "unlogged" // the joblog and the results tree were emptied
@@ -51,7 +50,7 @@ const (
 const (
 	evAccepted  = "accepted"  // a task was added, or changed while waiting; has the whole task
 	evWithdrawn = "withdrawn" // these tasks were not added after all
-	evDelivery  = "door"      // a delivery follows; its tasks count only if all of them follow
+	evDelivery  = "door"      // the tasks of a delivery count if all of them are before this line
 )
 
 // streams names the members that hold extents.

@@ -22,16 +22,21 @@ import (
 // the waiting ones.
 func truth(file []byte) (isDone, waits map[string]bool) {
 	isDone, accepted := map[string]bool{}, map[string]bool{}
-	var from, to, lacks uint64 // of the latest delivery
+	undelivered := map[string]bool{}
+	forget := func(complete bool) {
+		maps.DeleteFunc(accepted, func(id string, _ bool) bool { return !complete && undelivered[id] && !isDone[id] })
+		clear(undelivered)
+	}
 	for _, l := range bytes.SplitAfter(file, []byte("\n")) {
 		i := bytes.LastIndex(l, []byte(`,"crc":"`))
 		if i < 0 || string(l[i:]) != fmt.Sprintf(",\"crc\":\"%08x\"}\n", crc32.Checksum(l[:i], crc32.MakeTable(crc32.Castagnoli))) {
 			continue
 		}
 		var r struct {
-			Event, ID, Outcome    string
-			IDs                   []string
-			From, To, Tasks, Task uint64
+			Event, ID, Outcome string
+			IDs                []string
+			Tasks              int
+			Delivered          bool
 		}
 		if json.Unmarshal(l, &r) != nil || r.ID == string(appendID(nil, identity{})) { // no task has the zero identity
 			continue
@@ -42,15 +47,11 @@ func truth(file []byte) (isDone, waits map[string]bool) {
 		case "ended":
 			isDone[r.ID] = true
 		case "accepted":
-			if accepted[r.ID] = true; lacks > 0 && from <= r.Task && r.Task <= to {
-				lacks--
+			if accepted[r.ID] = true; r.Delivered {
+				undelivered[r.ID] = true
 			}
 		case "run", "door":
-			maps.DeleteFunc(accepted, func(text string, _ bool) bool {
-				id, _ := parseID([]byte(text))
-				return lacks > 0 && from <= numberOf(id) && numberOf(id) <= to && !isDone[text]
-			})
-			from, to, lacks = r.From, r.To, r.Tasks
+			forget(r.Event == "door" && r.Tasks == len(undelivered))
 		case "withdrawn":
 			for _, id := range r.IDs {
 				if !isDone[id] {
@@ -59,6 +60,7 @@ func truth(file []byte) (isDone, waits map[string]bool) {
 			}
 		}
 	}
+	forget(false)
 	maps.DeleteFunc(accepted, func(id string, _ bool) bool { return isDone[id] })
 	return isDone, accepted
 }

@@ -18,6 +18,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -73,6 +74,17 @@ type Output struct {
 
 // shownAtEnd reports whether a result counts as shown as soon as its task ends.
 func (o *Output) shownAtEnd() bool { return o.Plan.Streams() && !o.Plan.Order && !o.MaybeClosed }
+
+// settledFlags returns the flags of a result that needs nothing more.
+func (o *Output) settledFlags() (f flags) {
+	if !o.MaybeClosed {
+		f = shown
+	}
+	if o.Logs {
+		f |= logged
+	}
+	return f
+}
 
 // InUse is the error of Open if another run has locked the directory.
 type InUse struct {
@@ -223,17 +235,16 @@ func (j *Journal) openFiles() error {
 // load loads the journal, or reloads it after it was replaced, and opens its outputs. It returns an
 // error if the journal is a queue's and this run is not, or the reverse.
 func (j *Journal) load() error {
-	l, err := j.loadContents(j.file)
+	size, err := j.file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	l, err := j.loadContents(size)
 	if err != nil {
 		return err
 	}
 	if j.contents != nil {
 		j.contents.table.close()
-	}
-	if l.missing > 0 {
-		l.undoDelivery()
-		l.Counts, l.needed, l.outputs = Counts{}, 0, 0
-		l.count()
 	}
 	j.contents, j.end, j.delivery = l, l.scan.end, l.delivery
 	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"crew/runner/decide/task"
@@ -34,12 +33,8 @@ type contents struct {
 	closed       bool   // the latest run ended normally
 	runOffset    int64  // offset of the latest evRun
 
-	// the latest evDelivery
-
-	delivery                 string
-	deliveryAt               int64 // offset of its line
-	deliveryFrom, deliveryTo uint64
-	missing                  uint64 // how many of its tasks have not been read
+	delivery    string     // ID of the latest delivery that is complete
+	undelivered []identity // tasks that count only if their delivery is complete
 
 	// set after all lines were read
 
@@ -70,6 +65,7 @@ func (l *contents) load(f io.ReaderAt, size int64, path string) (err error) {
 	for ln := range l.scan.lines(io.NewSectionReader(f, 0, size)) {
 		l.apply(ln)
 	}
+	l.withdrawUndelivered()
 	l.count()
 	if err := cmp.Or(l.scan.err, l.table.err); err != nil {
 		l.table.close()
@@ -113,11 +109,11 @@ func (l *contents) count() {
 }
 
 func (l *contents) loadFile(f *os.File) error {
-	st, err := f.Stat()
+	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
-	return l.load(f, st.Size(), f.Name())
+	return l.load(f, size, f.Name())
 }
 
 // apply updates l from a line, which overrides earlier lines. It ignores lines that make no sense
@@ -125,13 +121,11 @@ func (l *contents) loadFile(f *os.File) error {
 func (l *contents) apply(ln line) {
 	switch string(ln.event) {
 	case evRun:
-		l.undoDelivery()
+		l.withdrawUndelivered()
 		clear(l.running)
 		l.closed, l.runOffset = false, ln.off
 	case evClosed:
 		l.closed = true
-	case evReleased:
-		l.setFlags(ln.body, shown|logged)
 	case evShown:
 		l.setFlags(ln.body, shown)
 	case evLogged:
@@ -141,9 +135,10 @@ func (l *contents) apply(ln line) {
 	case evWithdrawn:
 		l.withdraw(listedIDs(ln.body))
 	case evDelivery:
-		l.undoDelivery()
-		l.delivery, l.deliveryAt = strings.Trim(string(field(ln.body, "door")), `"`), ln.off
-		l.deliveryFrom, l.deliveryTo, l.missing = uintField(ln.body, "from"), uintField(ln.body, "to"), uintField(ln.body, "tasks")
+		if uintField(ln.body, "tasks") == uint64(len(l.undelivered)) {
+			l.delivery, l.undelivered = string(field(ln.body, "door")), nil
+		}
+		l.withdrawUndelivered()
 	default:
 		if ln.id != (identity{}) {
 			l.applyTask(ln)
@@ -244,8 +239,6 @@ func (l *contents) applyEnded(ln line) {
 			last.attempts = parseUint16(v)
 		case "duration":
 			_ = last.duration.UnmarshalJSON(v)
-		case evReleased:
-			last.flags |= shown | logged
 		case evShown:
 			last.flags |= shown
 		case evLogged:
@@ -303,8 +296,8 @@ func (l *contents) applyKnown(ln line) {
 func (l *contents) applyAccepted(ln line) {
 	e := l.table.add(ln.id)
 	e.spec, e.specSize = ln.off, int32(ln.n)
-	if n := uintField(ln.body, "task"); l.missing > 0 && l.deliveryFrom <= n && n <= l.deliveryTo {
-		l.missing--
+	if field(ln.body, deliveredName) != nil {
+		l.undelivered = append(l.undelivered, ln.id)
 	}
 	if e.flags &^= named; field(ln.body, namedName) != nil {
 		e.flags |= named
@@ -323,20 +316,10 @@ func (l *contents) droppable(e *entry) bool {
 	return e.has(done|l.settledFlags) && e.outcome.Succeeded() && !e.has(named)
 }
 
-// undoDelivery forgets the latest delivery and its tasks if it is incomplete. Their numbers may be
-// used again.
-func (l *contents) undoDelivery() {
-	if l.missing == 0 {
-		return
-	}
-	var ids []identity
-	for e := range l.table.all {
-		if n := numberOf(e.id); l.deliveryFrom <= n && n <= l.deliveryTo {
-			ids = append(ids, e.id)
-		}
-	}
-	l.withdraw(slices.Values(ids))
-	l.delivery, l.deliveryAt, l.missing = "", 0, 0
+// withdrawUndelivered forgets the tasks of an incomplete delivery.
+func (l *contents) withdrawUndelivered() {
+	l.withdraw(slices.Values(l.undelivered))
+	l.undelivered = nil
 }
 
 // withdraw forgets tasks that wait.

@@ -360,6 +360,7 @@ func (m *model) choose(name string, compacts bool) fate {
 		if k.runs > 0 {
 			k = k.begin()
 		}
+		k.logged = k.logged || k.shown && !m.cfg.Output.Logs
 		if k.inLog = false; compacts {
 			k = m.compacted(k)
 		}

@@ -46,22 +46,15 @@ func (j *Journal) LastDelivery() string { return j.delivery }
 // recorded, and the sinks return the error, too.
 //
 // If delivery is not "", it is the ID of the delivery that some of the tasks belong to. After a
-// crash, the journal then has either the ID and all of the tasks, or neither. That costs a second
-// sync.
+// crash, the journal then has either the ID and all of the tasks, or neither.
 func (j *Journal) Accept(tasks []*task.Task, delivery string) error {
 	for _, t := range tasks {
 		t.Identity = j.queueID.identity(t.ID)
 	}
-	var err error
-	if delivery != "" {
-		err = cmp.Or(j.append(false, func(b []byte) []byte {
-			b = task.AppendInt(beginLine(b, evDelivery), "from", int64(tasks[0].ID))
-			b = task.AppendInt(task.AppendInt(b, "to", int64(tasks[len(tasks)-1].ID)), "tasks", int64(len(tasks)))
-			return task.AppendText(b, "door", delivery)
-		}), j.sync())
-	}
-	if err = cmp.Or(err, j.Change(tasks)); err != nil {
-		_ = j.Withdraw(tasks) // they may be on disk despite the error
+	err := j.change(tasks, delivery)
+	if err != nil { // they may be on disk nevertheless
+		j.appendNotes(seal(appendDelivery(nil, j.delivery, 0), 0))
+		_ = j.Withdraw(tasks)
 	} else if delivery != "" {
 		j.delivery = delivery
 	}
@@ -70,16 +63,18 @@ func (j *Journal) Accept(tasks []*task.Task, delivery string) error {
 
 // Change records new versions of accepted tasks that are waiting. When it returns nil, they are on
 // disk.
-func (j *Journal) Change(tasks []*task.Task) error {
-	err := cmp.Or(j.writeTasks(tasks), j.sync())
+func (j *Journal) Change(tasks []*task.Task) error { return j.change(tasks, "") }
+
+func (j *Journal) change(tasks []*task.Task, delivery string) error {
+	err := cmp.Or(j.writeTasks(tasks, delivery), j.sync())
 	if err == nil {
 		j.compactIfWasteful()
 	}
 	return err
 }
 
-// writeTasks writes the lines of whole tasks.
-func (j *Journal) writeTasks(tasks []*task.Task) error {
+// writeTasks writes the lines of whole tasks, which belong to a delivery unless that is "".
+func (j *Journal) writeTasks(tasks []*task.Task, delivery string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	from, now := len(j.pending), time.Now()
@@ -90,12 +85,21 @@ func (j *Journal) writeTasks(tasks []*task.Task) error {
 		if t.Bare && (env == nil || !sameMemory(t.Env, last)) {
 			last, env = t.Env, packEnv(t.Env)
 		}
-		if j.pending, err = appendAccepted(j.pending, t, env, now); err != nil {
+		if j.pending, err = appendAccepted(j.pending, t, env, now, delivery != ""); err != nil {
 			j.pending = j.pending[:from]
 			return err
 		}
 	}
+	if delivery != "" {
+		from = len(j.pending)
+		j.pending = seal(appendDelivery(j.pending, delivery, len(tasks)), from)
+	}
 	return j.flushLocked()
+}
+
+// appendDelivery appends the body of a line about a delivery of n tasks, which are before it.
+func appendDelivery(b []byte, id string, n int) []byte {
+	return task.AppendText(task.AppendInt(beginLine(b, evDelivery), "tasks", int64(n)), "door", id)
 }
 
 // sameMemory reports whether two slices have the same elements in memory.
@@ -203,7 +207,7 @@ func (j *Journal) restoreTask(e *entry, envs map[string][]string) (*task.Task, e
 // task runs again, unless it was cancelled or never ran.
 func (j *Journal) restoreResult(t *task.Task, e *entry) {
 	t.Done = e.result(t)
-	if (j.cfg.Resume.Recall || !e.has(shown|logged)) && e.reusable() {
+	if (j.cfg.Resume.Recall || !e.has(j.contents.settledFlags)) && e.reusable() {
 		switch r, err := j.recall(t, e); {
 		case err == nil:
 			t.Done = r

@@ -157,12 +157,8 @@ func (s *Shown) Consume(events []task.Event) error {
 	if err := s.sink.Consume(events); err != nil {
 		return err
 	}
-	out, event := &s.journal.cfg.Output, evReleased
-	if out.Logs { // the logs may have them, but perhaps not on disk
-		event = evShown
-	}
-	if len(released) > 0 && !out.MaybeClosed {
-		s.journal.appendNotes(appendNotes(nil, event, released))
+	if len(released) > 0 && !s.journal.cfg.Output.MaybeClosed {
+		s.journal.appendNotes(appendNotes(nil, evShown, released))
 	}
 	return nil
 }

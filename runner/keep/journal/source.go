@@ -35,7 +35,7 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	past := s.journal.cfg.Resume
+	past, settled := s.journal.cfg.Resume, s.journal.contents.settledFlags
 	e, closed := s.entry(t)
 	if closed {
 		return nil, io.EOF
@@ -55,7 +55,7 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 			t.Failures = int32(e.failures)
 			s.journal.contents.restorePrior(t)
 		}
-	case e.has(shown|logged) && !past.Replay && !past.Recall:
+	case e.has(settled) && !past.Replay && !past.Recall:
 		t.Done = e.result(t)
 	default:
 		t.Done, err = s.journal.recall(t, &e)
@@ -63,7 +63,7 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	switch {
 	case t.Done != nil:
 		t.Attempts = 0
-		if e.has(shown|logged) && !e.outcome.Failed() {
+		if e.has(settled) && !e.outcome.Failed() {
 			t.Identity = identity{}
 		}
 	case err != nil && !errors.Is(err, os.ErrClosed): // or Close was called
@@ -90,7 +90,7 @@ func (s *Source) setMaking(t *task.Task, e *entry) (err error) {
 			t.Failures = int32(e.failures)
 			j.contents.restorePrior(t)
 		}
-	case !e.has(shown|logged) || past.Replay || past.Recall:
+	case !e.has(j.contents.settledFlags) || past.Replay || past.Recall:
 		if m.Done, err = j.recall(t, e); err != nil {
 			m.Known = task.KnownUnmade
 			break
@@ -148,7 +148,7 @@ func (j *Journal) recall(t *task.Task, e *entry) (*task.Result, error) {
 		return nil, err
 	}
 	r.Earlier = e.has(shown) && !j.cfg.Resume.Replay
-	r.Logged = e.has(logged)
+	r.Logged = e.has(logged) || e.has(j.contents.settledFlags)
 	if !r.Earlier && (rec.Streamed || rec.Dropped) {
 		j.unkept.Add(1)
 	}

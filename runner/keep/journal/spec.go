@@ -147,9 +147,12 @@ const namedName = "named"
 // contain it, because their quotes are escaped.
 const envMark = `,"environment":`
 
+// deliveredName names the member that says that a task counts only once the evDelivery line follows.
+const deliveredName = "delivered"
+
 // appendAccepted appends the line about a task that was accepted or changed. For a bare task, env
 // is its packed environment.
-func appendAccepted(b []byte, t *task.Task, env []byte, now time.Time) ([]byte, error) {
+func appendAccepted(b []byte, t *task.Task, env []byte, now time.Time, delivered bool) ([]byte, error) {
 	spec, err := json.Marshal(specOf(t))
 	if err != nil {
 		return b, fmt.Errorf("task %d: %w", t.ID, err)
@@ -160,6 +163,9 @@ func appendAccepted(b []byte, t *task.Task, env []byte, now time.Time) ([]byte, 
 	b = task.AppendTime(f.Append(b), "at", now)
 	if t.Terms().Name != "" {
 		b = task.AppendTrue(b, namedName)
+	}
+	if delivered {
+		b = task.AppendTrue(b, deliveredName)
 	}
 	b = append(b, envMark+`"`...)
 	if t.Bare {

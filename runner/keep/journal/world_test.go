@@ -397,7 +397,7 @@ func queued(dir string) Config {
 
 // compact compacts the journal in the same way as the journal itself does.
 func (w *world) compact() error {
-	l, err := w.j.loadContents(w.j.file)
+	l, err := w.j.loadContents(w.j.end)
 	if err == nil {
 		defer l.table.close()
 		err = w.j.compact(l)

@@ -80,12 +80,8 @@ func (j *Journal) appendEndMembers(b []byte, r *task.Result) []byte {
 	default:
 		b = task.AppendTrue(b, "dropped")
 	}
-	switch {
-	case !o.shownAtEnd():
-	case o.Logs:
+	if o.shownAtEnd() {
 		b = task.AppendTrue(b, evShown)
-	default:
-		b = task.AppendTrue(b, evReleased)
 	}
 	return b
 }
