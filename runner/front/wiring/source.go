@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -141,10 +142,11 @@ func (s *source) compile() error {
 	return nil
 }
 
-// mayNameColumn reports whether a template seems to name a column although the columns have no names.
+// mayNameColumn reports whether a command, a tag or a variable seems to name a column although the columns
+// have no names. In other templates, names are refused.
 func (s *source) mayNameColumn(cfg expand.Config) bool {
 	o := s.opts
-	texts := append([]string{o.Sched.Key, o.Sched.Cost, o.Output.Results, o.Output.TagString, o.Terms.Priority, o.Terms.Weight, o.Terms.Needs, o.Pool.Dirs}, slices.Concat(o.Pool.Env, cfg.Words)...)
+	texts := append(slices.Concat(o.Pool.Env, cfg.Words), o.Output.TagString)
 	return (o.Input.CSV || o.Input.Colsep != nil) && o.Input.Header == 0 && slices.ContainsFunc(texts, cfg.MayName)
 }
 
@@ -238,6 +240,9 @@ func (c *compiler) text(name, template, slotless string) *expand.Text {
 		compile = expand.NewPath
 	}
 	text, err := compile(template, c.cfg)
+	if err == nil && name != "tag-string" && name != "setenv" && c.cfg.MayName(template) {
+		err = errors.New("no column has a name: add --header, or write {1} for a column")
+	}
 	if err != nil {
 		c.err = misuse("bad value for --"+name, err.Error())
 	} else if p := text.OfSlot(); p != "" && slotless != "" {
