@@ -57,7 +57,7 @@ func (r *reader) journalTask(rec *record) {
 		delete(r.retried, rec.ID)
 		l.Name = "finished"
 		if r.isDir && rec.Outcome.Failed() {
-			l.Output = shownOutput(rec.Stdout.at.Tail(r.outputs, tailBytes), rec.Stderr.at.Tail(r.outputs, tailBytes))
+			l.Output = Tails{rec.Stdout.at.Tail(r.outputs, tailBytes), rec.Stderr.at.Tail(r.outputs, tailBytes)}.Shown()
 			unkept := rec.Streamed || rec.Dropped || rec.Made != ""
 			if none := (journal.Extent{}); rec.Stdout.at == none && rec.Stderr.at == none && !unkept && rec.Outcome != task.Lost {
 				l.Output = []byte{}
@@ -67,15 +67,11 @@ func (r *reader) journalTask(rec *record) {
 	r.emit(l)
 }
 
-// maxPieces is the number of unfinished tasks whose output is kept.
-const maxPieces = 1000
-
 // watchLine handles a line of crew ctl watch --json.
 func (r *reader) watchLine(rec *record) {
 	r.setForm(watchForm)
 	switch {
 	case rec.Name == "watching":
-		clear(r.pieces)
 		if rec.Hello == nil {
 			rec.Hello = &control.Hello{}
 		}
@@ -84,41 +80,15 @@ func (r *reader) watchLine(rec *record) {
 	case rec.Name == "" && rec.Stream == "" && rec.End == nil:
 		return
 	case rec.Stream != "":
-		r.piece(rec)
+		r.tails.Add(rec.Stream, rec.Data)
 		return
 	case !r.began:
 		r.begin(rec.At, "")
 	}
-	switch rec.Name {
-	case "":
+	rec.Stdout.end, rec.Stderr.end = r.tails[0], r.tails[1]
+	if r.tails = (Tails{}); rec.Name == "" {
 		r.emitEvent(Over, rec.End.At, "")
-		return
-	case "retried", "finished":
-		if p := r.pieces[rec.Task]; p != nil {
-			rec.Stdout, rec.Stderr = p[0], p[1]
-			delete(r.pieces, rec.Task)
-		}
+	} else {
+		r.emit(rec.line(rec.Name))
 	}
-	r.emit(rec.line(rec.Name))
-}
-
-// piece appends a piece of output to its task's, and keeps only the end.
-func (r *reader) piece(rec *record) {
-	p := r.pieces[rec.Task]
-	if p == nil {
-		if len(r.pieces) == maxPieces {
-			clear(r.pieces)
-		}
-		p = new([2]output)
-		r.pieces[rec.Task] = p
-	}
-	o := &p[0]
-	if rec.Stream == "stderr" {
-		o = &p[1]
-	}
-	if o.end == nil { // an empty piece means that the output is known to be empty
-		o.end = []byte{}
-	}
-	o.end = append(o.end, rec.Data...)
-	o.end = append(o.end[:0], o.end[max(0, len(o.end)-tailBytes):]...)
 }

@@ -114,8 +114,8 @@ type reader struct {
 	damagedLines int64     // lines that were skipped
 	firstDamage  string    // number and fault of the first damaged line
 
-	runs   map[int]*seenTasks    // results: the latest run by mark
-	pieces map[uint64]*[2]output // watch: the ends of outputs, by task
+	runs  map[int]*seenTasks // results: the latest run by mark
+	tails Tails              // watch
 
 	// journals
 
@@ -126,7 +126,7 @@ type reader struct {
 }
 
 func newReader(name string, each func(*Line)) *reader {
-	return &reader{name: name, each: each, runs: map[int]*seenTasks{}, pieces: map[uint64]*[2]output{}, retried: map[string]int{}}
+	return &reader{name: name, each: each, runs: map[int]*seenTasks{}, retried: map[string]int{}}
 }
 
 // unknownForm returns the error of a source that has none of the formats.

@@ -46,6 +46,28 @@ type output struct {
 // tailBytes is how many of the last bytes of an output are kept.
 const tailBytes = 8 << 10
 
+// Tails are the ends of the stdout and stderr of an attempt, or nil if unknown. Among the lines of crew ctl watch
+// --json, they come just before the line about its end.
+type Tails [2][]byte
+
+// Add appends to an end. If data is empty, the output is known to be empty.
+func (t *Tails) Add(stream string, data []byte) {
+	end := &t[0]
+	if stream == "stderr" {
+		end = &t[1]
+	}
+	all := append(*end, data...)
+	*end = append([]byte{}, all[max(0, len(all)-tailBytes):]...)
+}
+
+// Shown returns the output to show of a failed attempt: stderr or, if that is blank, stdout.
+func (t Tails) Shown() []byte {
+	if len(task.LastLines(t[1], 1)) > 0 || len(t[0]) == 0 {
+		return t[1]
+	}
+	return t[0]
+}
+
 // UnmarshalJSON reads an output or, if the value is an array, its extent.
 func (o *output) UnmarshalJSON(text []byte) error {
 	if text[0] == '[' {
@@ -82,7 +104,7 @@ func (r *record) line(event string) *Line {
 		r.At = r.Start.Add(time.Duration(r.Duration))
 	}
 	if r.Outcome.Failed() {
-		r.Output = shownOutput(r.Stdout.end, r.Stderr.end)
+		r.Output = Tails{r.Stdout.end, r.Stderr.end}.Shown()
 	}
 	return &r.Line
 }
@@ -91,12 +113,4 @@ func (r *record) line(event string) *Line {
 func (r *record) earlier(a *record) *Line {
 	a.Task, a.Key, a.Command = r.Task, r.Key, r.Command
 	return a.line("retried")
-}
-
-// shownOutput returns the output to show of a failed attempt: stderr or, if that is blank, stdout.
-func shownOutput(stdout, stderr []byte) []byte {
-	if len(task.LastLines(stderr, 1)) > 0 || len(stdout) == 0 {
-		return stderr
-	}
-	return stdout
 }

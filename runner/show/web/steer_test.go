@@ -19,8 +19,8 @@ import (
 )
 
 // waiting is a command that prints its argument in words that the command line does not have, and exits
-// once a file of that name has its exit status.
-const waiting = `echo o""ut {}; until [ -s {} ]; do sleep 0.02; done; echo end {}; exit $(cat {})`
+// once a file of that name has its exit status. If the file is already there, it also writes to stderr.
+const waiting = `[ ! -s {} ] || echo wr""ong {} >&2; echo o""ut {}; until [ -s {} ]; do sleep 0.02; done; echo end {}; exit $(cat {})`
 
 // release lets a task of waiting exit.
 func release(t *testing.T, p *crewtest.Process, name string, status int) {

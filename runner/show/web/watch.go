@@ -5,13 +5,14 @@ import (
 	"context"
 	"syscall"
 
+	"crew/runner/show/history"
 	"crew/runner/steer/control"
 )
 
 // follow watches the run until it is over or ctx ends. The run first repeats what happened before.
 func (r *run) follow(ctx context.Context) {
 	h := r.listed().Hello
-	var output []byte // the end of the output of the attempt in the next line; nil if unknown
+	var tails history.Tails // of the attempt in the next line
 	how := control.Watch(ctx, h, func(line []byte, reply *control.Reply) error {
 		switch {
 		case reply.Hello != nil:
@@ -20,10 +21,10 @@ func (r *run) follow(ctx context.Context) {
 			}
 			r.startOver(*reply.Hello)
 		case reply.Stream != "":
-			output = append(bytes.Clone(output), reply.Data...)
+			tails.Add(reply.Stream, reply.Data)
 		case reply.Event != nil:
-			r.add(bytes.Clone(line), reply, output)
-			output = nil
+			r.add(bytes.Clone(line), reply, tails.Shown())
+			tails = history.Tails{}
 		}
 		r.setStatus(reply.Run)
 		return nil
