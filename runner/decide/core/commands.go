@@ -49,8 +49,6 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 		return c.addTasks(cmd)
 	case task.Cancel:
 		reply.IDs, reply.Err = c.cancelAll(cmd)
-	case task.Unused:
-		c.input.giveBack(cmd.IDs)
 	case task.Retry:
 		return c.retry(cmd.IDs)
 	case task.Hold, task.Release, task.Move:
@@ -112,7 +110,7 @@ func (c *Core) addTasks(cmd task.Command) (reply task.Reply) {
 		}
 	}
 	c.input.reserve(uint64(cmd.N))
-	reply.Room = c.roomToAdd()
+	reply.Room, reply.Last = c.roomToAdd(), c.input.lastID.Load()
 	return reply
 }
 

@@ -36,16 +36,8 @@ func (i *input) over() bool { return i.ended || i.stopped }
 // exists reports whether a task ID was handed out.
 func (i *input) exists(id uint64) bool { return id > 0 && id <= i.lastID.Load() }
 
-// reserve marks the IDs up to last as handed out by an earlier run.
+// reserve marks the IDs up to last as handed out.
 func (i *input) reserve(last uint64) { i.lastID.Store(max(i.lastID.Load(), last)) }
-
-// giveBack takes back IDs that no task got, so that the next tasks get them. It does nothing if
-// higher IDs were handed out meanwhile.
-func (i *input) giveBack(ids []uint64) {
-	if n := len(ids); n > 0 && ids[n-1]-ids[0] == uint64(n-1) {
-		i.lastID.CompareAndSwap(ids[n-1], ids[0]-1)
-	}
-}
 
 // Number returns the ID of a new task. All IDs come from here. Unless Feed.Open is set, the task
 // must then be admitted; tasks may be admitted in any order. Number is safe for concurrent use, even

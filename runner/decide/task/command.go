@@ -30,7 +30,6 @@ const (
 	Move                      // make the waiting tasks IDs start before all others if N is negative, otherwise after them
 	Find                      // reply with the named tasks, which must exist
 	Unfinished                // reply with the tasks IDs that have not ended
-	Unused                    // give the unused numbers IDs to the next tasks
 )
 
 // Command is a request to a run. It names tasks by IDs or, without IDs, all unfinished tasks with Key
@@ -62,6 +61,7 @@ type Reply struct {
 	Snapshot *Snapshot // for Look
 	Wheres   []Where   // for Explain: one for each ID
 	Room     int       // for Add: how many more tasks may be added now
+	Last     uint64    // for Add: the highest ID that counts as used
 }
 
 // ErrFull is the error of an Add that would exceed Config.Feed.MaxQueued.

@@ -41,7 +41,6 @@ type feed struct {
 
 	turn       sync.Mutex
 	restoreErr error               // why the tasks of an earlier crew serve could not be admitted
-	number     func() uint64       // the run's; nil until Next is called
 	envs       map[string][]string // environments by their content
 	envBytes   int                 // size of envs
 }
@@ -107,10 +106,8 @@ func (f *feed) doAdd(cmd task.Command) task.Reply {
 
 var errRunOver = &control.Refused{Text: "this run is over", Status: statusBusy, Over: true}
 
-// Next admits the tasks of an earlier crew serve, and then blocks until the run is over. Tasks that
-// clients add get their numbers from number.
-func (f *feed) Next(number func() uint64) (*task.Task, error) {
-	f.number = number
+// Next admits the tasks of an earlier crew serve, and then blocks until the run is over.
+func (f *feed) Next(func() uint64) (*task.Task, error) {
 	f.restoreErr = f.restore()
 	f.markRestored()
 	if f.restoreErr != nil {
@@ -227,21 +224,14 @@ func (f *feed) check(a *control.Addition) error {
 // admit admits additions, each as a whole or not at all. The caller must hold turn.
 func (f *feed) admit(list []*addition) {
 	now := f.room()
-	room := now.Room
+	room, last := now.Room, now.Last
 	var ready []*addition
 	for _, x := range list {
 		x.before = func() {
 			f.commit(ready)
 			ready = nil
 		}
-		var numbers []uint64
-		number := func() uint64 {
-			if n := len(x.tasks); n < len(numbers) { // a task was left out
-				return numbers[n]
-			}
-			numbers = append(numbers, f.number())
-			return numbers[len(numbers)-1]
-		}
+		number := func() uint64 { return last + uint64(len(x.tasks)) + 1 }
 		if x.done, x.err = true, now.Err; x.err == nil {
 			if err := f.makeTasks(x, number); err != nil {
 				x.err = failure(statusTrouble, err.Error())
@@ -249,18 +239,11 @@ func (f *feed) admit(list []*addition) {
 				x.err = f.noRoom(x)
 			}
 		}
-		unused := numbers
-		if x.err == nil {
-			unused = numbers[len(x.tasks):]
-		}
-		if len(unused) > 0 {
-			f.tasks.Names().RemoveAfter(unused[0] - 1)
-			f.do(task.Command{Op: task.Unused, IDs: unused})
-		}
 		switch {
 		case x.err != nil:
+			f.tasks.Names().RemoveAfter(last)
 		case len(x.tasks) > 0:
-			room -= len(x.tasks)
+			room, last = room-len(x.tasks), number()-1
 			ready = append(ready, x)
 		case len(x.known) > 0:
 			x.accepted(x.ids, x.known)
@@ -285,7 +268,6 @@ func (f *feed) commit(list []*addition) {
 	if len(list) == 0 {
 		return
 	}
-	var err error
 	all, door := allTasks(list), ""
 	for _, x := range list {
 		door = cmp.Or(door, x.arrivalID)
@@ -293,7 +275,9 @@ func (f *feed) commit(list []*addition) {
 	for _, t := range all {
 		f.claim(t)
 	}
-	if f.queue != nil {
+	// Even if this fails, no other task gets the numbers: the journal may hold them.
+	err := f.doAdd(task.Command{Op: task.Add, N: int(all[len(all)-1].ID)}).Err
+	if err == nil && f.queue != nil {
 		err = f.queue.Accept(all, door)
 	}
 	if err == nil {
