@@ -194,9 +194,8 @@ func (g *siege) storm() {
 			_ = s.nc.Publish(taskSubject("default", w.ID, "eve", id.Run), h.garbage(encode(kindOrder, spoilt(h, about))))
 			_ = s.nc.Publish(orderSubject("default", w.ID, "eve"), order())
 		}
-		fin := Final{ID: id, Facts: task.Facts{Outcome: task.OK, Exit: new(int), Start: time.Unix(1, 0), Duration: 5}}
+		fin := Final{ID: id, Facts: task.Facts{Outcome: task.OK, Exit: new(int), Start: time.Unix(1, 0), Duration: 5}, Stdout: FinalOutput{Text: []byte("x")}}
 		_ = rogue.nc.Publish(resultSubject("honest", id.Run, rogue.newID("m")), h.garbage(encode(kindFinal, spoilt(h, fin))))
-		_ = rogue.nc.Publish(resultSubject("honest", id.Run, rogue.newID("m")), h.garbage(encode(kindChunk, spoilt(h, Chunk{ID: id, Data: []byte("x")}))))
 	}
 	require.NoError(t, s.nc.Flush())
 	require.NoError(t, rogue.nc.Flush())

@@ -12,13 +12,13 @@ import (
 
 // Version is the version of everything that submitters, workers and the hub exchange. Different
 // versions refuse each other.
-const Version = 20
+const Version = 21
 
 // maxMessage limits the length of a message in bytes. The receiver fetches longer data.
 const maxMessage = outbox.Piece
 
-// chunkSize is the most bytes of output in one message.
-const chunkSize = outbox.Piece
+// chunkSize is the most bytes of an output in a message of a running attempt.
+const chunkSize = outbox.Piece / 2
 
 // Token proves that a result comes from the worker to which the attempt was sent.
 type Token [16]byte
@@ -97,17 +97,7 @@ type AttemptOrder struct {
 	Op string // opCancel, opKill, opReturn or opRecorded
 }
 
-// Chunk is a part of the output of a running attempt. The chunks of a stream come in order.
-type Chunk struct {
-	_ struct{} `cbor:",toarray"`
-	ID
-	Token  Token
-	Stderr bool
-	Offset int64
-	Data   []byte
-}
-
-// Final is how an attempt ended.
+// Final is how an attempt ended. Without an Outcome the attempt is still running, and the outputs are parts.
 type Final struct {
 	_ struct{} `cbor:",toarray"`
 	ID
@@ -123,6 +113,7 @@ type Final struct {
 
 // FinalOutput is an output of an attempt: Text, or a blob if it is too long for the message.
 type FinalOutput struct {
+	At   int64 // position of Text in the output, if the attempt is running
 	Text []byte
 	travel.Blob
 }
@@ -143,7 +134,7 @@ func (f *Final) blobs() (list []travel.Blob) {
 	return list
 }
 
-func (f *Final) bad() bool { return badFacts(&f.Facts) }
+func (f *Final) bad() bool { return f.Outcome != 0 && badFacts(&f.Facts) }
 
 // badFacts reports whether no attempt can have ended with f.
 func badFacts(f *task.Facts) bool {
@@ -154,6 +145,5 @@ func badFacts(f *task.Facts) bool {
 const (
 	kindAttempt = 'a'
 	kindOrder   = 'o'
-	kindChunk   = 'c'
 	kindFinal   = 'f'
 )

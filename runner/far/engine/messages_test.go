@@ -20,14 +20,12 @@ func FuzzWire(f *testing.F) {
 		encode(kindAttempt, &Attempt{Trip: travel.Trip{Take: []travel.File{{Path: "a", Blob: travel.Blob{Name: "b", Size: 1}, Mode: 0o644, Base: true}}}, Expires: time.Unix(1, 2), Stdin: []byte("x")}),
 		encode(kindAttempt, &Attempt{Units: []task.Units{{Name: "gpu", Held: []string{"0", "GPU-1f"}}}, Caps: []string{"gpu", "db"}}),
 		encode(kindAttempt, &Attempt{Stdin: []byte("x"), HasStdin: true, Protocol: task.JSONProtocol, Life: task.Life{Ready: "^r", Start: 5, Records: 3, Age: 4}}),
-		encode(kindChunk, &Chunk{ID: ID{"r", 1, 2, 3}, Stderr: true, Offset: 5, Data: []byte("x")}),
-		encode(kindFinal, &Final{ID: ID{"r", 1, 2, 3}, Facts: known(), Stdout: FinalOutput{Text: []byte("x")}}),
+		encode(kindFinal, &Final{ID: ID{"r", 1, 2, 3}, Facts: known(), Stdout: FinalOutput{At: 5, Text: []byte("x")}}),
 	} {
 		f.Add(msg)
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		stays[Attempt](t, msg, kindAttempt)
-		stays[Chunk](t, msg, kindChunk)
 		stays[Final](t, msg, kindFinal)
 	})
 }
@@ -56,7 +54,7 @@ func TestFactsOnTheWire(t *testing.T) {
 		require.False(t, v.Field(i).IsZero(), "known lacks one")
 	}
 	msg := encode(kindFinal, &Final{Facts: f})
-	require.Equal(t, 20, Version)
+	require.Equal(t, 21, Version)
 	require.Contains(t, hex.EncodeToString(msg), "01616b6163020304626e6f0506616881a2644e616d6561756448656c6481617607781e313937302d30312d30315430303a30303a30382e3030303030303030395a0a0b0c0df50e")
 	got, err := decode[Final](msg, kindFinal)
 	require.NoError(t, err)
@@ -68,7 +66,7 @@ func FuzzParts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		for range splitMessages(a) { // no panic, whatever the parts are
 		}
-		a, b = encode(kindChunk, &Chunk{Data: a}), encode(kindFinal, &Final{Stdout: FinalOutput{Text: b}})
+		a, b = encode(kindAttempt, &Attempt{Stdin: a}), encode(kindFinal, &Final{Stdout: FinalOutput{Text: b}})
 		require.Equal(t, [][]byte{a, b}, slices.Collect(splitMessages(slices.Concat(a, b))))
 	})
 }

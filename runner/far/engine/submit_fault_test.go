@@ -41,7 +41,7 @@ func TestLostAttempts(t *testing.T) {
 			f.end(a, func(fin *Final) { fin.Stdout.Blob = travel.Blob{Name: "none", Size: 5} })
 		}},
 		"the output is shorter than announced": {1, 1, func(f *fake, a *Attempt) {
-			f.says(a, Chunk{Data: []byte("one\ntwo\n")})
+			f.says(a, "one\ntwo\n")
 			f.end(a, func(fin *Final) { fin.Stdout.Text, fin.Stdout.Size = []byte("one\n"), 20 })
 		}},
 	} {
@@ -68,7 +68,7 @@ func TestOutputAsItComes(t *testing.T) {
 		var out, errs crewtest.Output
 		b.worker("a", 1, func(f *fake, a *Attempt) {
 			require.True(t, a.Live)
-			f.says(a, Chunk{Data: []byte("one\n")})
+			f.says(a, "one\n")
 			crewtest.Until(t, func() bool { return out.String() == "one\n" }, "the first line")
 			f.end(a, func(fin *Final) {
 				fin.Outcome, fin.Exit = task.Exit, status(1)
@@ -350,7 +350,7 @@ func TestSilentRun(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		b.worker("a", 1, func(f *fake, a *Attempt) {
-			f.says(a, Chunk{Data: []byte("one\n")})
+			f.says(a, "one\n")
 			go func() {
 				for (<-f.orders).Op != opKill {
 				}

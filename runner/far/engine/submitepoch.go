@@ -141,6 +141,8 @@ func (x *submitter) receiveEarlier(from string, fin *Final) {
 		return
 	}
 	switch fin.Outcome {
+	case 0: // it is still running
+		return
 	case task.Lost, task.NotRun, task.Cancelled:
 		x.attempts.sendOrder(w, fin.ID, opRecorded)
 		return

@@ -98,18 +98,19 @@ func (x *submitter) announce() {
 func (x *submitter) receiveResults(subject string, data []byte) {
 	from := senderOf(subject)
 	for part := range splitMessages(data) {
-		if c, err := decode[Chunk](part, kindChunk); err == nil {
-			if p := x.attempts.match(from, c.ID, c.Token); p != nil {
-				x.receiveChunk(p, c)
-			}
-		} else if fin, err := decode[Final](part, kindFinal); err == nil {
-			if p := x.attempts.match(from, fin.ID, fin.Token); p != nil {
-				select {
-				case p.done <- fin:
-				default: // a duplicate
-				}
-			} else {
-				x.receiveEarlier(from, fin)
+		fin, err := decode[Final](part, kindFinal)
+		if err != nil {
+			continue
+		}
+		switch p := x.attempts.match(from, fin.ID, fin.Token); {
+		case p == nil:
+			x.receiveEarlier(from, fin)
+		case fin.Outcome == 0:
+			x.receiveParts(p, fin)
+		default:
+			select {
+			case p.done <- fin:
+			default: // a duplicate
 			}
 		}
 	}

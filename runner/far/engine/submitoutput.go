@@ -17,7 +17,7 @@ import (
 // outputs holds the output of an attempt that has arrived so far.
 type outputs struct {
 	mu      sync.Mutex
-	closed  bool      // no more chunks are accepted
+	closed  bool      // no more is accepted
 	streams [2]stream // stdout and stderr
 }
 
@@ -55,25 +55,26 @@ func (x *submitter) openOutputsLocked(p *pendingAttempt) {
 	}
 }
 
-// receiveChunk appends to the output of an attempt what is new in a chunk. It drops the chunk if an
-// earlier one is missing: fetchRest fetches both.
-func (x *submitter) receiveChunk(p *pendingAttempt, c *Chunk) {
-	o := &p.out
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	s := &o.streams[0]
-	if c.Stderr {
-		s = &o.streams[1]
+// receiveParts appends parts of the outputs of a running attempt.
+func (x *submitter) receiveParts(p *pendingAttempt, fin *Final) {
+	p.out.mu.Lock()
+	defer p.out.mu.Unlock()
+	for i, o := range fin.outputs() {
+		if s := &p.out.streams[i]; !p.out.closed {
+			x.appendLocked(p, s, o)
+			if p.out.closed = s.Fault() != nil; p.out.closed {
+				go x.attempts.order(p, opKill)
+			}
+		}
 	}
-	if o.closed || c.Offset > s.received || c.Offset+int64(len(c.Data)) <= s.received {
-		return
-	}
-	x.openOutputsLocked(p)
-	at := s.received
-	s.received = c.Offset + int64(len(c.Data))
-	if s.Stream.Write(c.Data[at-c.Offset:]) != nil {
-		o.closed = true
-		go x.attempts.order(p, opKill)
+}
+
+// appendLocked appends the new bytes of o.Text to a stream, unless an earlier part is missing:
+// fetchRest fetches both. The caller must hold p.out.mu, or be the only user of p.out.
+func (x *submitter) appendLocked(p *pendingAttempt, s *stream, o *FinalOutput) {
+	if from := s.received - o.At; 0 <= from && from < int64(len(o.Text)) {
+		x.openOutputsLocked(p)
+		_, _ = s.Write(o.Text[from:])
 	}
 }
 
@@ -82,16 +83,12 @@ var (
 	errUnbegun = errors.New("its worker returned it")
 )
 
-// fetchRest appends the part of an output that did not arrive in chunks. The caller must hold
-// p.out.mu, or be the only user of p.out.
+// fetchRest appends the rest of an output. The caller must be the only user of p.out.
 func (x *submitter) fetchRest(ctx context.Context, p *pendingAttempt, s *stream, o *FinalOutput) (err error) {
 	size := max(o.Size, int64(len(o.Text)))
-	if s.received < size {
-		if x.openOutputsLocked(p); o.Name != "" {
-			err = x.s.blobs.Pull(ctx, p.worker.user(), o.Blob, s.received, s)
-		} else {
-			_, _ = s.Write(o.Text[min(s.received, int64(len(o.Text))):])
-		}
+	if x.appendLocked(p, s, o); s.received < size && o.Name != "" {
+		x.openOutputsLocked(p)
+		err = x.s.blobs.Pull(ctx, p.worker.user(), o.Blob, s.received, s)
 	}
 	if err == nil && s.received != size {
 		err = errCut
@@ -148,7 +145,7 @@ func (x *submitter) result(ctx context.Context, p *pendingAttempt, fin *Final) *
 // lost.
 func (x *submitter) fetchResult(ctx context.Context, p *pendingAttempt, fin *Final) (*task.Result, error) {
 	a, w := p.attempt, p.worker
-	cut := p.out.streams[0].Fault() != nil || p.out.streams[1].Fault() != nil // output could not be written, so receiveChunk has killed the attempt
+	cut := p.out.streams[0].Fault() != nil || p.out.streams[1].Fault() != nil // output could not be written, so receiveParts has killed the attempt
 	switch {
 	case fin == nil:
 		return nil, context.Cause(w.ctx)

@@ -213,7 +213,7 @@ func (w *worker) setCommand(a *Attempt, t *task.Task, subject string, msg []byte
 		if !w.Engine.Commands {
 			return errNoCommands
 		}
-		if t.Marks = a.Marks; w.trust == nil { // nobody else may mark the worker's own command
+		if t.Marks = a.Marks; w.trust == nil { // a submitter must not mark the worker's own command
 			return nil
 		}
 		return check(w.trust, a, subject, msg)

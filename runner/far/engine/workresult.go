@@ -245,40 +245,36 @@ func (w *worker) setOutput(as *FinalOutput, o task.Output) (err error) {
 	return err
 }
 
-// sendLive sends the output of a running attempt, a chunk at a time as the submitter confirms them,
-// until it has ended.
+// sendLive sends the outputs of a running attempt, part by part as the submitter confirms them, until it
+// has ended.
 func (w *worker) sendLive(h *heldAttempt, id uint64, ended <-chan struct{}) {
 	local, ok := w.local.(interface {
 		Live(id uint64) (stdout, stderr task.Live, attempt int)
 	})
 	var both [2]task.Live
 	var at [2]int64
+	var text [2][chunkSize]byte
 	number := 0
-	taken, buf := make(chan struct{}, 1), make([]byte, chunkSize)
+	taken := make(chan struct{}, 1)
 	for ok {
 		if number == 0 {
 			both[0], both[1], number = local.Live(id)
 		}
-		sent := false
-		for i, from := range both {
-			if from == nil {
-				continue
+		f, pause := &Final{ID: h.Attempt.ID, Token: h.Token}, liveAfter
+		for i, o := range f.outputs() {
+			if both[i] != nil {
+				n, _ := both[i].ReadAt(text[i][:], at[i])
+				if o.At, o.Text = at[i], text[i][:n]; n > 0 {
+					at[i], pause = at[i]+int64(n), 0
+				}
 			}
-			n, _ := from.ReadAt(buf, at[i])
-			if n == 0 {
-				continue
-			}
-			c := Chunk{ID: h.Attempt.ID, Token: h.Token, Stderr: i == 1, Offset: at[i], Data: buf[:n]}
-			at[i], sent = at[i]+int64(n), true
-			w.out.Send(h.resultSubject(), encode(kindChunk, c), func() { nudge(taken) })
+		}
+		if pause == 0 {
+			w.out.Send(h.resultSubject(), encode(kindFinal, f), func() { nudge(taken) })
 			select {
 			case <-taken:
 			case <-ended:
 			}
-		}
-		pause := liveAfter
-		if sent {
-			pause = 0
 		}
 		select {
 		case <-time.After(pause):
