@@ -43,21 +43,21 @@ type Dispatcher struct {
 	granted queue // items that have passed their gate, or came back, and wait for a slot only
 }
 
-// Wait says why an item waits.
-type Wait uint8
+// Wait says why an item waits, in the words of task.Cause.
+type Wait string
 
 // The reasons.
 const (
-	ForSlot    Wait = iota // for a slot that takes it
-	ForKey                 // Limits.PerKey
-	ForKeyRate             // Limits.KeyRate
-	ForUnits               // Claim.Units
-	ForPlaces              // Claim.Places, its own or the places reserved for another item
-	ForDelay               // Limits.Delay
-	ForRate                // Limits.Rate
-	ForToken               // Limits.AllowSlot
-	ForMachine             // Limits.Allow
-	ForStock               // a Slot.Stock with the units that it claims
+	ForSlot    Wait = "workers"  // for a slot that takes it
+	ForKey     Wait = "limit"    // Limits.PerKey
+	ForKeyRate Wait = "key-rate" // Limits.KeyRate
+	ForUnits   Wait = "needs"    // Claim.Units
+	ForPlaces  Wait = "places"   // Claim.Places, its own or the places reserved for another item
+	ForDelay   Wait = "delay"    // Limits.Delay
+	ForRate    Wait = "rate"     // Limits.Rate
+	ForToken   Wait = "token"    // Limits.AllowSlot
+	ForMachine Wait = "load"     // Limits.Allow
+	ForStock   Wait = "offers"   // a Slot.Stock with the units that it claims
 )
 
 // NewDispatcher returns a Dispatcher for a policy without items and slots. A serial policy limits
@@ -195,10 +195,11 @@ func (d *Dispatcher) Next(now time.Time) (it *Item, slot int, wait Wait) {
 func (d *Dispatcher) Again() time.Time { return d.again }
 
 // globalWait returns the reason why nothing may start; ForSlot for none.
-func (d *Dispatcher) globalWait() (wait Wait) {
+func (d *Dispatcher) globalWait() Wait {
+	wait := ForSlot
 	for i, r := range [...]*Rate{&d.limits.Delay, &d.limits.Rate} {
 		if ok, at := r.allows(d.now); !ok && (wait == ForSlot || at.After(d.again)) {
-			wait, d.again = ForDelay+Wait(i), at
+			wait, d.again = [...]Wait{ForDelay, ForRate}[i], at
 		}
 	}
 	if wait == ForSlot && d.limits.Allow != nil {

@@ -158,7 +158,7 @@ func (s *script) do(words []string) (said string) {
 	case "ended":
 		return listed(s.ended)
 	case "waits":
-		return waits[s.Waits(s.items[numbers(arg)[0]])]
+		return string(s.Waits(s.items[numbers(arg)[0]]))
 	case "choice":
 		return fmt.Sprintf("%+v", s.Choice(&Item{ID: 1, Key: Hash(arg), StableKey: StableHash(arg)}))
 	default:
@@ -236,7 +236,7 @@ func (s *script) start(most string) string {
 	for most == "" || len(list) < numbers(most)[0] {
 		it, slot, wait := s.Next(time.Time{})
 		if slot == 0 {
-			list = append(list, waits[wait])
+			list = append(list, string(wait))
 			break
 		}
 		s.running = append(s.running, placed{it, slot})
@@ -244,8 +244,6 @@ func (s *script) start(most string) string {
 	}
 	return strings.Join(list, " ")
 }
-
-var waits = [...]string{ForSlot: "slot", ForKey: "key", ForUnits: "units", ForPlaces: "places", ForStock: "stock"}
 
 // end ends the oldest item of the given slots, the oldest of all items, or all items.
 func (s *script) end(which string) {

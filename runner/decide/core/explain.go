@@ -147,44 +147,34 @@ func (c *Core) blocking() *task.Blocking {
 // blockingLimit sets b to the limit that a task waits for, given the dispatcher's answer, and
 // reports whether it found one. e may be nil for sched.ForSlot.
 func (c *Core) blockingLimit(b *task.Blocking, wait sched.Wait, e *entry) bool {
-	q := &c.queue
+	q, m := &c.queue, &c.pool.machine
 	if wait == sched.ForSlot { // it waits for the same as all others
 		wait = q.blockedBy
 	}
-	switch wait {
-	case sched.ForDelay:
-		b.By, b.Until = task.ByDelay, c.time.Real(q.askAgain)
-	case sched.ForRate:
-		b.By, b.Until = task.ByRate, c.time.Real(q.askAgain)
-	case sched.ForToken:
-		b.By = task.ByTokens
+	if wait == sched.ForSlot || wait == sched.ForMachine && m.blockedBy == "" || wait == sched.ForKey && e.task.Turn != "" {
+		return false // for a slot, or something may start in a moment
+	}
+	switch b.By = task.Cause(wait); wait {
+	case sched.ForDelay, sched.ForRate:
+		b.Until = c.time.Real(q.askAgain)
 	case sched.ForMachine:
-		m := &c.pool.machine
-		if m.blockedBy == "" { // something may start in a moment
-			return false
-		}
-		if b.By, b.Figure, b.Bound = m.blockedBy, m.blockedFigure, m.cfg.Load; m.blockedBy == task.ByMemory {
+		if b.By, b.Figure, b.Bound = m.blockedBy, m.blockedFigure, m.cfg.Load; b.By == task.ByMemory {
 			b.Bound = float64(m.cfg.Memory)
 		}
 	case sched.ForKey:
-		if e.task.Turn != "" {
-			return false
-		}
-		b.By, b.Key, b.Limit = task.ByLimit, task.Bytes(e.task.Key), c.cfg.Queue.PerKey
+		b.Key, b.Limit = task.Bytes(e.task.Key), c.cfg.Queue.PerKey
 	case sched.ForKeyRate:
-		b.By, b.Key = task.ByKeyRate, task.Bytes(e.task.Key)
+		b.Key = task.Bytes(e.task.Key)
 	case sched.ForUnits:
-		b.By, b.Needs = task.ByNeeds, task.NeedsText(e.task.Terms().Needs)
+		b.Needs = task.NeedsText(e.task.Terms().Needs)
 	case sched.ForStock:
-		b.By, b.Needs, b.None = task.ByOffers, task.NeedsText(q.caps.hostNeeds(e.task.Terms().Needs)), true
+		b.Needs, b.None = task.NeedsText(q.caps.hostNeeds(e.task.Terms().Needs)), true
 	case sched.ForPlaces:
 		if e.state != parked {
 			b.ID = q.ready.ReservedFor()
 			e = c.entries[b.ID]
 		}
-		b.By, b.Limit = task.ByPlaces, q.ready.Width(e.item.Claim)
-	default:
-		return false
+		b.Limit = q.ready.Width(e.item.Claim)
 	}
 	return true
 }
