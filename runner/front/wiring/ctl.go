@@ -149,6 +149,9 @@ func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *c
 		defer end()
 		ctx = limited
 	}
+	if h.State == control.Silent && control.Waits(req.Op) {
+		printError(c.errs, &control.Unreachable{PID: h.PID, Err: os.ErrDeadlineExceeded})
+	}
 	_, err := control.Ask(ctx, h, req, take)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return failure(statusTimeout, "not all tasks ended within "+c.Timeout.String())

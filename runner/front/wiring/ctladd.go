@@ -112,7 +112,8 @@ func (a *adder) printStart() {
 }
 
 // findFeed finds the run to add tasks to. A script may have started crew serve so recently that it has
-// no socket yet, so findFeed keeps looking for startTimeout, or for --block if that is longer.
+// no socket yet, so findFeed keeps looking for startTimeout, or for --block if that is longer. It also does
+// while the run does not answer.
 func (c *ctl) findFeed() (h control.Hello, err error) {
 	for end := time.Now().Add(max(startTimeout, c.Block)); ; time.Sleep(20 * time.Millisecond) {
 		h, err = control.FindFeed(c.Run)

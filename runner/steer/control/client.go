@@ -59,12 +59,11 @@ func askHello(path string) *Hello {
 	silent := Hello{State: Silent, path: path}
 	silent.PID, silent.Name = parseName(path)
 	last, err := Ask(context.Background(), silent, Request{Op: "hello"}, nil)
-	_, unanswered := errors.AsType[silentError](err)
 	refused, crowded := errors.AsType[*Refused](err) // the run has no room for one more client
 	switch {
 	case last != nil && last.Hello != nil:
 		return last.Hello
-	case err == nil, unanswered, errors.Is(err, syscall.EAGAIN), crowded && !refused.Over:
+	case err == nil, errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.EAGAIN), crowded && !refused.Over:
 		return &silent
 	}
 	return nil
@@ -97,10 +96,11 @@ func FindRelayed(words []string) (h Hello, err error) {
 // Find returns the run with a process ID or a name. "" stands for the only run.
 func Find(run string) (Hello, error) { return find(run, false) }
 
-// FindFeed is Find for adding tasks: it prefers runs that take any, and "" stands for the only one of these.
+// FindFeed is Find for adding tasks: it prefers runs that take any, and "" stands for the only one of these. The
+// run must answer, because a request depends on what it takes.
 func FindFeed(run string) (Hello, error) { return find(run, true) }
 
-func find(run string, feeds bool) (Hello, error) {
+func find(run string, feeds bool) (h Hello, err error) {
 	found := listNamed(run)
 	if feeds { // a run that does not answer may be a crew serve
 		some := slices.ContainsFunc(found, func(h Hello) bool { return h.Feeds })
@@ -110,7 +110,10 @@ func find(run string, feeds bool) (Hello, error) {
 	case 0:
 		return Hello{}, errNotFound(run, feeds)
 	case 1:
-		return found[0], nil
+		if feeds && found[0].State == Silent {
+			err = &Unreachable{found[0].PID, os.ErrDeadlineExceeded}
+		}
+		return found[0], err
 	}
 	if run == "" {
 		return Hello{}, fmt.Errorf("%d runs are active; choose one with --run: %s", len(found), describeRuns(found))
@@ -147,7 +150,8 @@ func describeRuns(list []Hello) string {
 	return strings.Join(texts, ", ")
 }
 
-// Unreachable is the error of Ask if the run is gone or cannot be reached.
+// Unreachable is the error of Ask if the run is gone, cannot be reached or, with os.ErrDeadlineExceeded, does
+// not answer.
 type Unreachable struct {
 	PID int
 	Err error
@@ -155,19 +159,14 @@ type Unreachable struct {
 
 // Error names the run and says why.
 func (e *Unreachable) Error() string {
+	if e.Err == os.ErrDeadlineExceeded {
+		return fmt.Sprintf("run %d does not answer: is it stopped?", e.PID)
+	}
 	return fmt.Sprintf("run %d has ended or cannot be reached: %v", e.PID, e.Err)
 }
 
 // Unwrap returns the error of the connection.
 func (e *Unreachable) Unwrap() error { return e.Err }
-
-// silentError is the error of Ask if the run with this process ID does not answer.
-type silentError int
-
-// Error says that the run does not answer.
-func (pid silentError) Error() string {
-	return fmt.Sprintf("run %d does not answer: is it stopped?", int(pid))
-}
 
 // Ask sends a request on a new connection to a run that List, Find or FindRelayed returned. It sets r.V.
 // It calls f, unless that is nil, for each reply, including the last one and the reply with an error. line has
@@ -184,7 +183,7 @@ func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) 
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	if !slices.Contains([]string{"add", "log", "watch", "wait"}, r.Op) {
+	if !Waits(r.Op) {
 		wait := answerTimeout
 		if h.State == Silent {
 			wait = helloTimeout // it already had its time in List
@@ -197,7 +196,7 @@ func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) 
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = silentError(h.PID)
+		err = &Unreachable{h.PID, os.ErrDeadlineExceeded}
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		err = fmt.Errorf("run %d ended before it answered", h.PID)
 	}

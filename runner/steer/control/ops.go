@@ -41,6 +41,9 @@ var queries = []string{"hello", "status", "watch", "log", "explain", "curves", "
 // Steers reports whether the request with this name controls the run.
 func Steers(name string) bool { return ops[name] != nil && !slices.Contains(queries, name) }
 
+// Waits reports whether the answer to a request with this name may take any time.
+func Waits(name string) bool { return slices.Contains([]string{"add", "log", "watch", "wait"}, name) }
+
 // command returns an op that carries out a command of the run.
 func command(op task.Op) op {
 	return func(c *conn, _ *Request) (*Reply, error) { return c.doEach(task.Command{Op: op}) }
@@ -267,18 +270,12 @@ func (c *conn) cancel(r *Request) (*Reply, error) {
 
 // selection returns a command for the tasks that a request selects by their numbers, by key, or as all.
 func selection(r *Request, op task.Op) (task.Command, error) {
-	cmd, ways := task.Command{Op: op, IDs: r.Tasks, All: r.All}, 0
-	if len(r.Tasks) > 0 {
-		ways++
-	}
-	if r.Key != nil {
+	named, keyed := len(r.Tasks) > 0, r.Key != nil
+	cmd := task.Command{Op: op, IDs: r.Tasks, All: r.All}
+	if keyed {
 		cmd.Key = string(*r.Key)
-		ways++
 	}
-	if r.All {
-		ways++
-	}
-	if ways != 1 {
+	if named && keyed || (named || keyed) == r.All {
 		return cmd, badRequest("%s needs either tasks, a key, or all", r.Op)
 	}
 	return cmd, nil
