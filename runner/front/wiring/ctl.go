@@ -65,7 +65,9 @@ func (c *ctl) do() error {
 // endAll prints the runs and then drains or stops them.
 func (c *ctl) endAll(runs []control.Hello) (err error) {
 	for _, h := range runs {
-		err = errors.Join(err, c.print(map[string]string{"drain": "draining ", "stop": "stopping "}[c.verb]+h.Line()))
+		if !c.JSON {
+			err = errors.Join(err, c.print(map[string]string{"drain": "draining ", "stop": "stopping "}[c.verb]+h.Line()))
+		}
 	}
 	for _, h := range runs {
 		err = errors.Join(err, c.request(h, control.Request{Op: c.verb, Rest: c.Rest}, c.printReply))
