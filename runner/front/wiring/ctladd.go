@@ -165,8 +165,7 @@ func (a *adder) request(req control.Request) error {
 		return a.deliver(req, a.printReply)
 	}
 	a.sem <- struct{}{}
-	accepted := make(chan struct{})
-	accept := sync.OnceFunc(func() { close(accepted) })
+	accepted, accept := context.WithCancel(context.Background())
 	a.wg.Go(func() {
 		err := a.deliver(req, func(line []byte, r *control.Reply) error {
 			accept()
@@ -187,7 +186,7 @@ func (a *adder) request(req control.Request) error {
 		accept()
 		<-a.sem
 	})
-	<-accepted
+	<-accepted.Done()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err

@@ -14,11 +14,10 @@ func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status 
 	st := &s.Stats
 	out := &Status{
 		Snapshot: *s, State: s.State.String(), Since: st.Start, Elapsed: task.Seconds(st.Elapsed(s.At)),
-		Progress: Progress{Done: st.Done(), Failed: st.Failed(), Skipped: st.ByOutcome[task.Skipped], Dropped: st.Finished() - st.Done(), Running: st.Running},
+		Progress: Progress{Done: st.Done(), Failed: st.Failed(), Skipped: st.ByOutcome[task.Skipped], Dropped: st.Finished() - st.Done(), Running: st.Running, Waiting: max(0, st.Waiting())},
 		Outcomes: outcomes(&st.ByOutcome), Earlier: outcomes(&st.Earlier), Retried: st.Retried, Lost: st.Lost,
 		InputEnd: st.InputEnd, Held: st.Finished() - st.Released, Rate: st.Rate(s.At),
 	}
-	out.Progress.Waiting = max(0, st.Waiting())
 	if st.InputEnd {
 		out.Total = &st.Admitted
 	}

@@ -81,7 +81,7 @@ func TestKeys(t *testing.T) {
 	// The request is for the task in the question, even if it ends meanwhile.
 	a := keyed(t, 30, "c")
 	a.status.Tasks = a.status.Tasks[1:]
-	a.update(&a.status, nil, a.looked)
+	a.update(&a.status, nil)
 	a.key(tcell.KeyRune, 'y')
 	require.Equal(t, []control.Request{{Op: "cancel", Tasks: []uint64{1235}}}, a.asked())
 

@@ -14,7 +14,6 @@ func (a *app) connect(hello control.Hello) {
 	a.looked = time.Now()
 	a.hello, a.status.State = hello, hello.State
 	go a.watch(hello)
-	go a.askCurves(hello)
 	go func() {
 		for request := range a.requests {
 			reply, err := control.Ask(context.Background(), hello, request, nil)
@@ -39,7 +38,7 @@ func (a *app) answered(request *control.Request, reply *control.Reply, err error
 	}
 }
 
-// watch posts each status of the run, and in the end how it ended.
+// watch posts each status of the run and its curves, and in the end how it ended.
 func (a *app) watch(hello control.Hello) {
 	m := &meter{list: processes}
 	how := control.Watch(context.Background(), hello, func(_ []byte, r *control.Reply) error {
@@ -51,25 +50,16 @@ func (a *app) watch(hello control.Hello) {
 				}
 			}
 			used := m.measure(time.Now(), began)
-			a.post(func() { a.update(r.Run, used, time.Now()) })
+			a.post(func() { a.update(r.Run, used) })
+			if c, err := control.Ask(context.Background(), hello, control.Request{Op: "curves"}, nil); err == nil && len(c.Curves) > 0 {
+				a.post(func() { a.curves = c.Curves[0] })
+			}
 		}
 		return nil
 	}, func(err error) {
 		a.post(func() { a.message = "the run is not seen: " + err.Error() })
 	})
 	a.post(func() { a.end(how) })
-}
-
-// curvesInterval is how often the graph changes.
-const curvesInterval = time.Second
-
-// askCurves posts the curves of the run again and again.
-func (a *app) askCurves(hello control.Hello) {
-	for ; ; time.Sleep(curvesInterval) {
-		if r, err := control.Ask(context.Background(), hello, control.Request{Op: "curves"}, nil); err == nil && len(r.Curves) > 0 {
-			a.post(func() { a.curves = r.Curves[0] })
-		}
-	}
 }
 
 // followLog posts the output of a task to a log, until the log is closed.

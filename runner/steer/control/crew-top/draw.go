@@ -266,7 +266,7 @@ func (v *view) table(c *canvas, y, rows int) {
 
 // footer draws the last line: a question, a message, or the keys.
 func (v *view) footer(c *canvas, p *pen) {
-	silent := v.silent(time.Now())
+	silent := v.silent()
 	switch {
 	case v.ask != nil:
 		c.fill(p.y, c.bar)

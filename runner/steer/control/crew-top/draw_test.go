@@ -78,7 +78,7 @@ func busy(tasks int) *view {
 		}}})
 	}
 	r.Ended[1].State = "waiting"
-	v.update(r, used, time.Now())
+	v.update(r, used)
 	return v
 }
 
@@ -106,9 +106,9 @@ func odd(name string, v *view) {
 	case "fewer": // the chosen task stays chosen while it exists
 		v.choose(len(v.tasks) - 2)
 		s.Tasks = s.Tasks[1:]
-		v.update(&s, nil, time.Now())
+		v.update(&s, nil)
 		s.Ended = s.Ended[:1]
-		v.update(&s, nil, time.Now())
+		v.update(&s, nil)
 	case "runs": // a list to choose from
 		*v = view{run: 20}
 		for i := range 30 {

@@ -71,9 +71,8 @@ type question struct {
 const silentAfter = 3 * time.Second
 
 // update stores a new status of the run and the usage of its tasks by process ID.
-func (v *view) update(s *control.Status, used map[int]usage, now time.Time) {
-	v.lastRow = v.chosenRow()
-	v.status, v.waits, v.looked = *s, s.Reasons(), now
+func (v *view) update(s *control.Status, used map[int]usage) {
+	v.status, v.waits, v.looked = *s, s.Reasons(), time.Now()
 	v.tasks, v.running = nil, len(s.Tasks)
 	for _, t := range s.Tasks {
 		use, measured := used[t.PID]
@@ -93,19 +92,17 @@ func (v *view) sort() {
 	v.choose(v.chosenRow())
 }
 
-// chosenRow returns the row of the chosen task or, if that is gone, the nearest row to its last one.
+// chosenRow returns the row of the chosen task or, if that has ended or is gone, the nearest row to its last one.
 func (v *view) chosenRow() int {
-	from, to := 0, v.running
-	if v.endedChosen {
-		from, to = v.running, len(v.tasks)
+	i := slices.IndexFunc(v.tasks, func(r row) bool { return r.Task == v.chosen })
+	if i >= 0 && (i >= v.running) == v.endedChosen {
+		return i
 	}
-	if i := slices.IndexFunc(v.tasks[from:to], func(r row) bool { return r.Task == v.chosen }); i >= 0 {
-		return from + i
+	last := len(v.tasks) - 1
+	if !v.endedChosen && v.running > 0 {
+		last = v.running - 1
 	}
-	if v.endedChosen || v.running == 0 {
-		to = len(v.tasks)
-	}
-	return max(0, min(v.lastRow, to-1))
+	return max(0, min(v.lastRow, last))
 }
 
 // choose chooses the task in a row, or in the nearest row that exists.
@@ -123,8 +120,8 @@ func (v *view) end(how string) {
 }
 
 // silent returns how long the run has not answered, or 0 if that is less than silentAfter.
-func (v *view) silent(now time.Time) time.Duration {
-	if d := now.Sub(v.looked); v.over == "" && d >= silentAfter {
+func (v *view) silent() time.Duration {
+	if d := time.Since(v.looked); v.over == "" && d >= silentAfter {
 		return d
 	}
 	return 0
