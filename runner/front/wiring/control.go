@@ -16,7 +16,7 @@ import (
 const (
 	controlAfter = 100 * time.Millisecond // how long after its start a run makes its socket
 	countWithin  = 100 * time.Millisecond // how long a status waits for the number of tasks
-	commandShown = 1000                   // bytes of the command line that crew ctl ls shows
+	commandShown = 1000                   // bytes of the command line that clients get
 )
 
 // missingMachines returns messages about machines that the executor could not use.
@@ -92,7 +92,7 @@ func (w *wiring) status(now *task.Snapshot) {
 	w.screen.Urgent(append(lines, `a second SIGQUIT (Ctrl-\) within 2s kills the tasks and crew`)...)
 }
 
-// commandLine returns the beginning of a command line, quoted for a shell.
+// commandLine returns the beginning of a command line, quoted for a shell, in at most commandShown bytes.
 func commandLine(args []string) string {
 	var b strings.Builder
 	b.WriteString("crew")
@@ -101,5 +101,5 @@ func commandLine(args []string) string {
 			break
 		}
 	}
-	return b.String()
+	return task.Shorten(b.String(), commandShown)
 }

@@ -209,10 +209,7 @@ func (c *ctl) ls() error {
 		return c.printCut(control.Runs(runs, sink.Columns(c.out)))
 	}
 	for _, h := range runs {
-		text, err := json.Marshal(h)
-		if err != nil {
-			return fmt.Errorf("describe run %d: %w", h.PID, err)
-		}
+		text, _ := json.Marshal(h)
 		if err := c.printJSON(text); err != nil {
 			return err
 		}

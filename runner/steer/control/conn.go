@@ -37,11 +37,7 @@ type conn struct {
 
 // serve answers the client's request and closes the connection.
 func (c *conn) serve() {
-	line, err := c.readRequest()
-	req := &Request{}
-	if err == nil {
-		req, err = decodeRequest(line)
-	}
+	req, err := c.readRequest()
 	if err != nil {
 		c.replyEnd(nil, err)
 	} else {
@@ -54,8 +50,8 @@ func (c *conn) serve() {
 	delete(c.s.conns, c)
 }
 
-// readRequest reads the line of the request.
-func (c *conn) readRequest() ([]byte, error) {
+// readRequest reads the request.
+func (c *conn) readRequest() (*Request, error) {
 	_ = c.link.SetReadDeadline(time.Now().Add(c.s.cfg.lineTimeout))
 	if c.s.isOver() { // Close may have come before the deadline was set
 		return nil, errOver
@@ -65,7 +61,7 @@ func (c *conn) readRequest() ([]byte, error) {
 	case len(line) > maxLine:
 		return nil, badRequest("the line is longer than 8 MiB")
 	case err == nil:
-		return line[:len(line)-1], nil
+		return decodeRequest(line)
 	case errors.Is(err, io.EOF):
 		return nil, badRequest("the line has no end")
 	case errors.Is(err, os.ErrDeadlineExceeded) && !c.s.isOver():

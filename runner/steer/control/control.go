@@ -70,9 +70,6 @@ type (
 	Addition = task.Addition
 )
 
-// maxCommand is how many bytes of a command line clients get.
-const maxCommand = 1000
-
 // Hello describes a run.
 type Hello struct {
 	PID       int        `json:"pid"`

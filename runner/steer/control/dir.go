@@ -77,7 +77,6 @@ func listen(name string) (l *net.UnixListener, path string, err error) {
 	if name != "" {
 		file += "-" + name
 	}
-	err = errors.New("there is no directory for sockets")
 	for _, dir := range dirs() {
 		if e := makeDir(dir); e != nil {
 			err = e

@@ -23,7 +23,6 @@ type Log struct {
 // NewLog returns a Log that writes to w about the run that about describes. A write that blocks blocks the run.
 func NewLog(w io.Writer, about Hello) *Log {
 	l := &Log{w: bufio.NewWriterSize(w, 64<<10)}
-	about.Command = task.Bytes(task.Shorten(string(about.Command), maxCommand))
 	l.write(&Reply{Event: &Event{Name: "watching", At: time.Now()}, Hello: &about})
 	return l
 }

@@ -47,7 +47,6 @@ type Server struct {
 func Serve(cfg Config) *Server {
 	about := &cfg.About
 	about.PID, about.Feeds, about.Since = os.Getpid(), cfg.Feed != nil, time.Now()
-	about.Command = task.Bytes(task.Shorten(string(about.Command), maxCommand))
 	cfg.lineTimeout, cfg.partingGap = cmp.Or(cfg.lineTimeout, lineTimeout), cmp.Or(cfg.partingGap, partingGap)
 	s := &Server{cfg: cfg, closing: make(chan struct{}), conns: map[*conn]struct{}{}}
 	s.sink.listeners = map[*listener]struct{}{}
