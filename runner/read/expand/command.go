@@ -1,7 +1,6 @@
 package expand
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -164,10 +163,10 @@ const (
 var builtins = [...]list{
 	refused:  "[[ alias bind compgen complete compopt coproc enable fc function history jobs select shopt suspend unalias",
 	asText:   ". : builtin cd chdir command dirs echo exec false hash help kill popd pushd pwd source times true type umask",
-	asNumber: "bg break caller continue disown exit fg logout return shift ulimit wait",
+	asNumber: "bg break caller continue disown exit fg let logout return shift ulimit wait",
 	asName:   "getopts mapfile readarray setvar unset",
 	declares: "declare export local readonly typeset",
-	special:  "[ eval let printf read set test trap",
+	special:  "[ eval printf read set test trap",
 }
 
 // useOf returns how a builtin treats its arguments. ok is false if name is not a builtin.
@@ -182,9 +181,7 @@ func (c *compiler) builtinPlace(args []arg, at int) place {
 	switch use, ok := useOf(name); {
 	case !ok, use == asText:
 		return place{}
-	case name == "let" && !args[at].hasGap() && isolated(args[at].text):
-		return place{check: number}
-	case use == asNumber, name == "let":
+	case use == asNumber:
 		return numberPlace(args[at])
 	case use == declares:
 		variable := Assigned(args[at].text)
@@ -220,14 +217,6 @@ func numberPlace(a arg) place {
 		return place{check: number}
 	}
 	return refuseNumber
-}
-
-// isolated reports whether, in an arithmetic expression, every mark stands apart from letters,
-// digits and other characters of names.
-func isolated(s string) bool {
-	const other = `[^-+*/%<>=!&|^~?:,() ]`
-	joined, _ := regexp.MatchString(other+markText+"|"+markText+other, s)
-	return !joined
 }
 
 // printfPlace returns the place of the mark in args[at]. A value cannot be the variable of bash's printf -v.
