@@ -22,9 +22,9 @@ func (s *site) holderPlace(first int) place {
 	case *syntax.Redirect:
 		return s.redirectPlace(n, word)
 	case *syntax.Assign:
-		return s.assignPlace(first-1, n.Value == word)
+		return s.assignPlace(first - 1)
 	case *syntax.ArrayElem: // in an ArrayExpr in an Assign
-		return s.assignPlace(first-3, n.Value == word)
+		return s.assignPlace(first - 3)
 	case *syntax.UnaryTest:
 		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
 			return refuseName
@@ -59,7 +59,7 @@ func (s *site) feedsShell() bool {
 	for i, n := range slices.Backward(s.stack) {
 		switch n := n.(type) {
 		case *syntax.Stmt:
-			if own && writesToShell(n) {
+			if own && writesToShell(n) || slices.ContainsFunc(n.Redirs, func(r *syntax.Redirect) bool { return writesToShell(r) }) {
 				return true
 			}
 			own = false
@@ -81,9 +81,10 @@ func (s *site) feedsShell() bool {
 	return false
 }
 
-// writesToShell reports whether a statement writes to a process substitution that runs a shell.
-func writesToShell(st *syntax.Stmt) bool {
-	for stack := range stacks(st) {
+// writesToShell reports whether n, a statement or its redirection, writes to a process substitution that
+// runs a shell.
+func writesToShell(n syntax.Node) bool {
+	for stack := range stacks(n) {
 		sub, ok := stack[len(stack)-1].(*syntax.ProcSubst)
 		if ok && sub.Op == syntax.CmdOut && slices.ContainsFunc(sub.Stmts, readsScript) {
 			return true
@@ -121,13 +122,9 @@ func readsScript(st *syntax.Stmt) bool {
 		})
 }
 
-// assignPlace returns the place of the mark in the assignment stack[i]. isValue is false if the mark
-// is in an index.
-func (s *site) assignPlace(i int, isValue bool) place {
+// assignPlace returns the place of the mark in a value that stack[i] assigns.
+func (s *site) assignPlace(i int) place {
 	a := s.stack[i].(*syntax.Assign)
-	if !isValue {
-		return refuseNumber
-	}
 	d, ok := s.stack[i-1].(*syntax.DeclClause)
 	if !ok {
 		return s.c.assignmentPlace(a.Name.Value)
