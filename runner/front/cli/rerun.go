@@ -228,7 +228,7 @@ func (r Rerun) withUnusedFile(u use) use {
 	}
 	switch u.opt.name {
 	case "joblog", "junit":
-		if st, err := os.Stat(u.value); err == nil && st.Mode().IsRegular() {
+		if st, err := os.Stat(u.value); err == nil && st.Mode().IsRegular() && !strings.HasPrefix(u.value, "/dev/") {
 			u.value = r.unusedPath(u.value)
 		}
 	case "results":
