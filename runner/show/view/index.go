@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -23,21 +22,6 @@ func Index(w io.Writer, runs []Listed) error {
 		frame
 		Runs []Listed
 	}{newFrame("crew runs", true, "theme.js", "index.js"), runs})
-}
-
-// Kind returns the CSS class of the run's state.
-func (l Listed) Kind() string {
-	switch l.State {
-	case "running", "done":
-		return "run"
-	case control.Killed:
-		return "fail"
-	case control.Silent:
-		return "lost"
-	case control.Ended:
-		return "off"
-	}
-	return "slow"
 }
 
 // Ran returns how long the run has run, or "" if that is unknown.
@@ -87,6 +71,3 @@ func (l Listed) Waits() int64 {
 	}
 	return max(l.Waiting, *l.Total-l.Done-l.Dropped-l.Running)
 }
-
-// Title returns the name of the run or, if it has none, its process ID.
-func (l Listed) Title() string { return cmp.Or(l.Name, fmt.Sprint("run ", l.PID)) }

@@ -226,8 +226,7 @@ const refresh = () => {
 	L.changed = false;
 };
 
-const states = {running: "run", done: "run", ended: "off", killed: "fail", "no answer": "lost"};
-const showState = state => Object.assign($("state"), {textContent: state, className: "state " + (states[state] ?? "slow")});
+const showState = state => Object.assign($("state"), {textContent: state, className: "state"}).dataset.state = state;
 const status = s => {
 	L.skew = Date.parse(s.at) - Date.now();
 	const ended = s.done + (s.dropped ?? 0);
