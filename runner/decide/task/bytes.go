@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
+	"regexp"
 	"strings"
-	"unicode/utf16"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -32,19 +32,17 @@ func (s Bytes) MarshalJSON() ([]byte, error) { return s.Append(nil), nil }
 // UnmarshalJSON implements json.Unmarshaler. It refuses values that stand for no bytes: null, text
 // that is not UTF-8, half of a surrogate pair, and other objects.
 func (s *Bytes) UnmarshalJSON(text []byte) error {
-	if n := len(text); n > 1 && text[0] == '"' && text[n-1] == '"' && isPlain(text[1:n-1]) {
-		*s = Bytes(text[1 : n-1]) // fast path: environments have many
-		return nil
-	}
+	isString := bytes.HasPrefix(text, []byte{'"'})
 	switch {
 	case !utf8.Valid(text):
 		return errors.New("not UTF-8, as JSON must be")
-	case bytes.HasPrefix(text, []byte{'"'}):
+	case isString && bytes.IndexByte(text, '\\') < 0:
+		*s = Bytes(text[1 : len(text)-1]) // fast path: environments have many
+		return nil
+	case isString:
 		err := json.Unmarshal(text, (*string)(s))
-		if err == nil {
-			if half := HalfSurrogate(string(text)); half != "" {
-				err = fmt.Errorf("%s is half of a character", half)
-			}
+		if half := HalfSurrogate(string(text)); err == nil && half != "" {
+			err = fmt.Errorf("%s is half of a character", half)
 		}
 		return err
 	}
@@ -60,42 +58,20 @@ func (s *Bytes) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// isPlain reports whether a JSON string with this text has no escapes.
-func isPlain(text []byte) bool {
-	for _, c := range text {
-		if c < ' ' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return utf8.Valid(text)
-}
+// surrogates matches escaped backslashes, surrogate pairs, and halves of a pair as the group.
+var surrogates = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)`)
+})
 
 // HalfSurrogate returns the first escape in valid JSON that is one half of a
 // surrogate pair without the other, or "".
 func HalfSurrogate(text string) string {
-	const size = len(`\ud800`)
-	for {
-		i := strings.IndexByte(text, '\\')
-		if i < 0 {
-			return ""
-		}
-		text = text[i:]
-		switch first := escaped(text); {
-		case !utf16.IsSurrogate(first):
-			text = text[2:]
-		case utf16.DecodeRune(first, escaped(text[size:])) == utf8.RuneError:
-			return text[:size]
-		default:
-			text = text[2*size:]
+	if strings.Contains(text, `\ud`) || strings.Contains(text, `\uD`) { // the pattern takes long
+		for _, found := range surrogates().FindAllStringSubmatch(text, -1) {
+			if found[1] != "" {
+				return found[1]
+			}
 		}
 	}
-}
-
-// escaped returns the code unit whose escape s begins with, or 0.
-func escaped(s string) rune {
-	if !strings.HasPrefix(s, `\u`) {
-		return 0
-	}
-	n, _ := strconv.ParseUint(s[2:6], 16, 16) // the JSON is valid
-	return rune(n)
+	return ""
 }
