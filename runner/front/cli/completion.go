@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -118,7 +119,7 @@ func (x *Completion) addValues(o *option) {
 	case o.value == takesFarRun:
 		x.Runs = true
 	case o.name == "retry-on":
-		x.addItems(strings.Fields("exit signal timeout start answer output memory any"))
+		x.addItems(slices.Sorted(maps.Keys(retryOutcomes)))
 	case o.name == "ssh" && !strings.HasPrefix(x.prefix, ".") && !strings.HasPrefix(x.prefix, "/"):
 		x.addItems(sshHosts())
 	case o.value == "DIR":
