@@ -90,7 +90,7 @@ func (x *submitter) start(sub *wiring.Call, s *session) error {
 	x.Call, x.s, x.resumable = sub, s, sub.State.Dir != "" && x.hosts == nil
 	x.builder.base.Live = x.builder.base.Live || sub.Plan.Streams()
 	x.remoteClients.ServeClient, x.joined = sub.ServeClient, make(chan struct{})
-	x.attempts = attemptTable{forget: x.forgetEarlier, byKey: map[attemptKey]*pendingAttempt{}, queues: map[int][]*pendingAttempt{}, earlier: map[[16]byte][]earlierFinal{}}
+	x.attempts = attemptTable{forget: x.forgetEarlier, byKey: map[attemptKey]*pendingAttempt{}, sent: map[int]chan struct{}{}, earlier: map[[16]byte][]earlierFinal{}}
 	x.ctx, x.cancel = context.WithCancelCause(context.Background())
 	if err := x.open(); err != nil {
 		x.cancel(nil)
@@ -178,7 +178,7 @@ func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 // sendInTurn waits for the attempt's turn in its slot and sends it to the worker. It returns a result
 // if the attempt could not be sent.
 func (x *submitter) sendInTurn(ctx context.Context, p *pendingAttempt) *task.Result {
-	defer x.attempts.dequeue(p)
+	defer p.dequeue()
 	select {
 	case <-p.turn:
 	case <-ctx.Done():
@@ -198,21 +198,17 @@ func (x *submitter) sendInTurn(ctx context.Context, p *pendingAttempt) *task.Res
 
 // await returns how an attempt ended, or nil if its worker is lost.
 func (x *submitter) await(ctx context.Context, p *pendingAttempt) *Final {
-	for end := ctx.Done(); ; {
-		select {
-		case fin := <-p.done:
-			return fin
-		case <-end:
-			x.attempts.order(p, opCancel)
-			end = nil
-		case <-p.worker.ctx.Done():
-			select {
-			case fin := <-p.done: // it arrived before the worker was lost
-				return fin
-			default:
-				return nil
-			}
-		}
+	defer context.AfterFunc(ctx, func() { x.attempts.order(p, opCancel) })()
+	select {
+	case fin := <-p.done:
+		return fin
+	case <-p.worker.ctx.Done():
+	}
+	select {
+	case fin := <-p.done: // it arrived before the worker was lost
+		return fin
+	default:
+		return nil
 	}
 }
 

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"sync"
 
 	"crew/runner/decide/task"
@@ -19,7 +18,7 @@ type attemptTable struct {
 
 	mu      sync.Mutex
 	byKey   map[attemptKey]*pendingAttempt
-	queues  map[int][]*pendingAttempt   // by slot: attempts that are not sent yet, in order
+	sent    map[int]chan struct{}       // by slot: pendingAttempt.sent of the latest attempt
 	earlier map[[16]byte][]earlierFinal // results from earlier epochs, by resultIdentity
 }
 
@@ -34,6 +33,7 @@ type pendingAttempt struct {
 	attempt task.Attempt
 	id      ID            // set by assign; of an earlier epoch if the result comes from there
 	turn    chan struct{} // closed once all earlier attempts of the slot were sent
+	sent    chan struct{} // closed once this one was sent, too
 	done    chan *Final   // receives the result; holds one
 	body    travel.Blob   // its message, if too long to be sent at once
 	inputs  []travel.File // files that its task takes
@@ -56,26 +56,22 @@ func (tab *attemptTable) add(a task.Attempt) *pendingAttempt {
 	defer tab.mu.Unlock()
 	p := tab.byKey[keyOfAttempt(a)]
 	if p == nil {
-		p = &pendingAttempt{attempt: a, turn: make(chan struct{}), done: make(chan *Final, 1)}
-		tab.byKey[keyOfAttempt(a)] = p
-		line := append(tab.queues[a.Slot.ID], p)
-		if tab.queues[a.Slot.ID] = line; len(line) == 1 {
+		p = &pendingAttempt{attempt: a, turn: tab.sent[a.Slot.ID], sent: make(chan struct{}), done: make(chan *Final, 1)}
+		if tab.byKey[keyOfAttempt(a)], tab.sent[a.Slot.ID] = p, p.sent; p.turn == nil {
+			p.turn = make(chan struct{})
 			close(p.turn)
 		}
 	}
 	return p
 }
 
-// dequeue takes an attempt out of its slot's queue: it has been sent, or will not be.
-func (tab *attemptTable) dequeue(p *pendingAttempt) {
-	tab.mu.Lock()
-	defer tab.mu.Unlock()
-	slot := p.attempt.Slot.ID
-	i := slices.Index(tab.queues[slot], p)
-	line := slices.Delete(tab.queues[slot], i, i+1)
-	if tab.queues[slot] = line; i == 0 && len(line) > 0 {
-		close(line[0].turn)
-	}
+// dequeue notes that an attempt has been sent, or will not be. The next one of its slot still waits for all
+// earlier ones.
+func (p *pendingAttempt) dequeue() {
+	go func() {
+		<-p.turn
+		close(p.sent)
+	}()
 }
 
 // find returns the entry of an attempt, or nil.

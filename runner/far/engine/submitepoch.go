@@ -183,7 +183,7 @@ func (x *submitter) takeEarlier(p *pendingAttempt) *Final {
 	tab.earlier[id] = slices.Delete(list, i, i+1)
 	p.worker, p.id = e.worker, e.ID
 	tab.mu.Unlock()
-	tab.dequeue(p)
+	p.dequeue()
 	return e.Final
 }
 
@@ -212,13 +212,11 @@ func (x *submitter) endEarlierEpochs() {
 	before := slices.Clone(x.id.Workers)
 	x.roster.mu.RUnlock()
 	var all sync.WaitGroup
-	for _, w := range x.roster.all() {
-		if !slices.ContainsFunc(before, w.matches) {
-			continue
-		}
+	for _, k := range before {
+		w := x.roster.find(k.ID)
 		all.Go(func() {
-			for ok := true; ok && x.roster.find(w.id) == w; ok = x.sleep(epochWait / 10) { // a request fails at once if nothing listens
-				ctx, cancel := context.WithTimeout(x.ctx, epochWait)
+			for ok := w != nil; ok; ok = sleep(w.ctx, epochWait/10) { // a request fails at once if nothing listens
+				ctx, cancel := context.WithTimeout(w.ctx, epochWait)
 				a, err := x.s.ask(ctx, w.orders, order)
 				cancel()
 				if err == nil && a.Err == "" {

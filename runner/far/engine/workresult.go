@@ -154,11 +154,9 @@ func (w *worker) finish(h *heldAttempt, r *task.Result) {
 	defer w.mu.Unlock()
 	h.result, h.blobs = encode(kindFinal, f), f.blobs()
 	switch {
-	case !w.leasedLocked(h.lease), w.held[h.ID] != h: // it counts as lost, or was discarded
-		w.s.blobs.Drop(h.blobs...)
-		w.heldChanged.Broadcast()
-	case h.stop == stopDiscard:
+	case h.lease.lost, w.held[h.ID] != h, h.stop == stopDiscard:
 		w.forgetLocked(h)
+	case !w.leasedLocked(h.lease): // expire forgets it
 	case h.stop == stopSilent:
 		lost := w.loseLocked(h)
 		if r := w.runs[h.Run]; r != nil && !r.silent {
@@ -195,13 +193,13 @@ func (w *worker) sendResultLocked(h *heldAttempt) {
 // resultSubject returns the subject of the attempt's output and result.
 func (h *heldAttempt) resultSubject() string { return resultSubject(h.User, h.Attempt.Run, h.lease.id) }
 
-// forgetLocked removes an attempt from held. The caller must hold mu.
+// forgetLocked removes an attempt from held, and drops its blobs. The caller must hold mu.
 func (w *worker) forgetLocked(h *heldAttempt) {
 	if w.held[h.ID] == h {
 		delete(w.held, h.ID)
-		w.s.blobs.Drop(h.blobs...)
-		w.heldChanged.Broadcast()
 	}
+	w.s.blobs.Drop(h.blobs...)
+	w.heldChanged.Broadcast()
 }
 
 // final returns the message about the end of an attempt. It moves the outputs from r to the message.
