@@ -68,8 +68,7 @@ func BenchmarkRun(b *testing.B) {
 				Pool: core.Pool{Workers: c.workers, Window: c.window}, Queue: core.Queue{Policy: policy("fifo"), Buffer: 256},
 				Order: core.Order{Keep: c.keep, Window: 1 << 20},
 			}
-			r, err := New(cfg, src, c.exec, nil, []Sink{null{}})
-			require.NoError(b, err)
+			r := New(cfg, src, c.exec, nil, []Sink{null{}})
 			b.ReportAllocs()
 			b.ResetTimer()
 			ending := r.Wait()

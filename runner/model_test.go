@@ -302,8 +302,7 @@ func (m *model) run() {
 	if m.record {
 		rec = m
 	}
-	r, err := New(m.cfg, m, m, rec, sinks)
-	require.NoError(m.t, err)
+	r := New(m.cfg, m, m, rec, sinks)
 	var steering sync.WaitGroup
 	if !m.hurried {
 		steering.Go(func() { m.steer(r) })

@@ -156,10 +156,7 @@ type Run struct {
 
 // New returns a run of the tasks of src on exec. It sends events to sinks; rec may be nil. The run
 // begins with Wait.
-func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink) (*Run, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
+func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink) *Run {
 	r := &Run{
 		src: src, exec: exec, rec: rec, clockRead: time.Now(),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
@@ -181,7 +178,7 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 	if t := cfg.Pool.Tokens; t != nil {
 		t.Watch(func(got bool, err error) { r.do(func(c *core.Core) { c.Answered(got, err) }, nil) })
 	}
-	return r, nil
+	return r
 }
 
 // Machine observes the machine that the tasks run on. Its functions are safe for concurrent use.

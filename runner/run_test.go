@@ -74,11 +74,7 @@ func (s *fakeSink) Consume(batch []task.Event) error {
 func (s *fakeSink) Close(task.Stats) error { return s.err }
 
 func policy(name string) sched.Policy {
-	p, err := sched.New(sched.Config{Name: name})
-	if err != nil {
-		panic(err)
-	}
-	return p
+	return sched.New(name, sched.Topics{})
 }
 
 func config(workers int) core.Config {
@@ -92,8 +88,7 @@ func config(workers int) core.Config {
 // begin starts a run, and returns it and a function that waits for its end.
 func begin(t *testing.T, cfg core.Config, src Source, exec Executor, rec Recorder, sinks ...Sink) (*Run, <-chan core.Ending) {
 	t.Helper()
-	r, err := New(cfg, src, exec, rec, sinks)
-	require.NoError(t, err)
+	r := New(cfg, src, exec, rec, sinks)
 	end := make(chan core.Ending, 1)
 	go func() { end <- r.Wait() }()
 	synctest.Wait()
@@ -189,8 +184,7 @@ func TestStuckRecorderIsGivenUp(t *testing.T) {
 
 func TestEveryErrorAtTheEndIsReported(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
-	r, err := New(config(1), &tasks{n: 1}, instant{}, nil, []Sink{&fakeSink{err: first}, &fakeSink{err: second}})
-	require.NoError(t, err)
+	r := New(config(1), &tasks{n: 1}, instant{}, nil, []Sink{&fakeSink{err: first}, &fakeSink{err: second}})
 	end := r.Wait()
 	require.Equal(t, first, end.Err)
 	require.Equal(t, []error{second}, end.More)
@@ -233,8 +227,7 @@ func (m *strictExecutor) Run(ctx context.Context, a task.Attempt) *task.Result {
 func TestEndConcernsOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec := &strictExecutor{t: t}
-		r, err := New(config(8), &tasks{n: 4000}, exec, nil, nil)
-		require.NoError(t, err)
+		r := New(config(8), &tasks{n: 4000}, exec, nil, nil)
 		exec.cancel = func(id uint64, why error) { r.Do(task.Command{Op: task.Cancel, IDs: []uint64{id}, Err: why}) }
 		r.Wait()
 		require.Positive(t, exec.asked)

@@ -60,8 +60,7 @@ func TestSignalsBehindSuspend(t *testing.T) {
 	}{{syscall.SIGCONT, core.Completed}, {syscall.SIGTERM, core.Requested}} {
 		synctest.Test(t, func(t *testing.T) {
 			x := &suspensions{resumed: make(chan struct{}), asked: c.why == core.Requested}
-			r, err := New(config(1), &tasks{n: 1}, x, nil, nil)
-			require.NoError(t, err)
+			r := New(config(1), &tasks{n: 1}, x, nil, nil)
 			s := newSignals()
 			s.ending, s.stopSelf = []syscall.Signal{syscall.SIGTERM}, func() { t.Errorf("%v: crew is stopped", c.behind) }
 			s.sendFence = func() { s.caught <- fence }
@@ -82,8 +81,7 @@ func TestSignalsBehindSuspend(t *testing.T) {
 func TestSuspendStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := &suspensions{resumed: make(chan struct{})}
-		r, err := New(config(1), &tasks{n: 1}, x, nil, nil)
-		require.NoError(t, err)
+		r := New(config(1), &tasks{n: 1}, x, nil, nil)
 		s := newSignals()
 		stopped := 0
 		s.stopSelf, s.sendFence = func() { stopped++ }, func() { s.caught <- fence }

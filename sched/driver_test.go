@@ -40,8 +40,7 @@ type driver struct {
 func newDriver(t *testing.T, r *rand.Rand, c modelled, limited bool) *driver {
 	list, err := ParseTopics(c.topics)
 	require.NoError(t, err)
-	p, err := New(Config{Name: c.name, Topics: list})
-	require.NoError(t, err)
+	p := New(c.name, list)
 	d := &driver{
 		t: t, r: r, w: &slotState{}, maxIn: 1 + r.IntN(40), labels: c.labels, bound: map[uint64]bool{},
 		shared: !slices.Contains([]string{"round-robin", "keyed", "topic"}, c.name), now: time.Unix(1e9, 0), parked: map[uint64]bool{},

@@ -59,9 +59,7 @@ func carousels(t *testing.T, do func(name string, c *carousel)) {
 	} {
 		topics, err := ParseTopics(c.topics)
 		require.NoError(t, err)
-		p, err := New(Config{Name: c.name, Topics: topics})
-		require.NoError(t, err)
-		k := &carousel{d: NewDispatcher(p, Limits{}), keys: c.keys, now: time.Unix(1e9, 0)}
+		k := &carousel{d: NewDispatcher(New(c.name, topics), Limits{}), keys: c.keys, now: time.Unix(1e9, 0)}
 		for id := range 16 {
 			k.d.Join(Slot{ID: id + 1})
 		}

@@ -110,19 +110,13 @@ type Policy interface {
 	base() *slots
 }
 
-// Config selects a policy.
-type Config struct {
-	Name   string
-	Topics Topics // for "topic"
-}
-
-// New returns a policy without slots. Its names are the choices of --sched and, for the orders by cost,
+// New returns a policy without slots; topics are for "topic". The names are the choices of --sched and, for the orders by cost,
 // of --order. A new name also goes into the row of --sched in front/cli/options.go, into crew(1) and
 // crew(7), and into the list in model_test.go. What a policy needs or excludes is in front/cli/rules.txt,
 // in wiring.plan.planReadAhead, and at SameWeight in front/wiring/source.go.
-func New(cfg Config) (Policy, error) {
+func New(name string, topics Topics) Policy {
 	p := &fifo{slots: newSlots()}
-	switch cfg.Name {
+	switch name {
 	case "fifo":
 	case "longest-first":
 		p.sign = -1
@@ -131,15 +125,15 @@ func New(cfg Config) (Policy, error) {
 	case "least-busy":
 		p.byCost = true
 	case "round-robin", "keyed":
-		return newKeyed(cfg.Name == "round-robin"), nil
+		return newKeyed(name == "round-robin")
 	case "fair":
-		return newFair(), nil
+		return newFair()
 	case "topic":
-		return newByTopic(cfg.Topics), nil
+		return newByTopic(topics)
 	default:
-		return nil, fmt.Errorf("unknown policy %q", cfg.Name)
+		panic("internal error: there is no policy " + name)
 	}
-	return p, nil
+	return p
 }
 
 // maxTopicWorkers bounds the workers of a topic, so that sums and products of such numbers do not

@@ -56,11 +56,9 @@ type placed struct {
 func newScript(t *testing.T, name string, o options) *script {
 	topics, err := ParseTopics(o.text("topics", "auto"))
 	require.NoError(t, err)
-	p, err := New(Config{Name: name, Topics: topics})
-	require.NoError(t, err)
 	return &script{
 		t:          t,
-		Dispatcher: NewDispatcher(p, Limits{PerKey: o.number("perkey"), Caps: units(0, numbers(o["caps"])), Parked: func(*Item, bool) {}}),
+		Dispatcher: NewDispatcher(New(name, topics), Limits{PerKey: o.number("perkey"), Caps: units(0, numbers(o["caps"])), Parked: func(*Item, bool) {}}),
 		items:      map[int]*Item{}, claims: map[string]*Claim{}, stocks: map[string]*Stock{}, names: map[uint64]string{}, ended: map[string]int{},
 	}
 }

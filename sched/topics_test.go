@@ -53,8 +53,3 @@ func FuzzParseTopics(f *testing.F) {
 		require.Equal(t, sum, topics.Workers())
 	})
 }
-
-func TestNewRefuses(t *testing.T) {
-	_, err := New(Config{Name: "lifo"})
-	require.ErrorContains(t, err, `"lifo"`)
-}

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -9,7 +8,8 @@ import (
 	"crew/sched"
 )
 
-// Config configures a run.
+// Config configures a run. It needs a worker unless Pool.Remote is set, a policy, room for a task in
+// Queue.Buffer and, with Order.Keep, in Order.Window, and Retry.Jitter if there are retries.
 type Config struct {
 	Pool  Pool
 	Queue Queue
@@ -139,25 +139,6 @@ func (h Halt) String() string {
 // Paced reports whether starts are spaced in time.
 func (c Config) Paced() bool {
 	return c.Pool.Delay > 0 || c.Queue.Rate.N > 0 || c.Queue.KeyRate.N > 0
-}
-
-// Validate returns an error if a run with c is impossible.
-func (c Config) Validate() error {
-	switch {
-	case c.Pool.Workers < 1 && !c.Pool.Remote:
-		return errors.New("a pool needs a worker")
-	case c.Queue.Policy == nil:
-		return errors.New("a queue needs a policy")
-	case c.Queue.Buffer < 1:
-		return errors.New("the read-ahead needs room for a task")
-	case c.Order.Keep && c.Order.Window < 1:
-		return errors.New("the window needs room for a task")
-	case c.Retry.Max > 0 && c.Retry.Jitter == nil:
-		return errors.New("retries need a source of jitter")
-	case c.Halt.When != Never && c.Halt.N < 1:
-		return errors.New("a halt needs a number")
-	}
-	return nil
 }
 
 // Reason is why a run ended. Reasons are ordered: the highest one counts.

@@ -90,7 +90,7 @@ type Stop struct {
 	Tag     any
 }
 
-// New returns a Core with no tasks. The run's clock starts at now. cfg must be valid.
+// New returns a Core with no tasks. The run's clock starts at now.
 func New(cfg Config, exec Executor, now time.Time) *Core {
 	c := &Core{cfg: cfg, exec: exec, entries: map[uint64]*entry{}}
 	c.tick(now)

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -13,16 +12,14 @@ import (
 // policy returns a policy by name; topics may follow after a colon.
 func policy(text string) sched.Policy {
 	name, topics, ok := strings.Cut(text, ":")
-	cfg := sched.Config{Name: name}
-	var err error
+	var list sched.Topics
 	if ok {
-		cfg.Topics, err = sched.ParseTopics(topics)
+		var err error
+		if list, err = sched.ParseTopics(topics); err != nil {
+			panic(err)
+		}
 	}
-	p, err2 := sched.New(cfg)
-	if err = cmp.Or(err, err2); err != nil {
-		panic(err)
-	}
-	return p
+	return sched.New(name, list)
 }
 
 func config(workers int) Config {

@@ -89,7 +89,6 @@ var epoch = time.Unix(1_000_000_000, 0)
 
 // simulate returns a run of n tasks that has just begun.
 func simulate(t *testing.T, cfg Config, n int, set ...func(*sim)) *sim {
-	require.NoError(t, cfg.Validate())
 	s := &sim{t: t, now: epoch, ready: epoch, surroundings: surroundings{Tasks: n}, finished: map[uint64]task.Outcome{}}
 	for _, f := range set {
 		f(s)

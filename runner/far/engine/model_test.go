@@ -93,13 +93,11 @@ func (m *model) worker() *modelWorker {
 	w.crew = newWorker(work)
 	w.crew.s = m.connectOver(w.line)
 	require.NoError(m, w.crew.subscribe())
-	policy, err := sched.New(sched.Config{Name: "fifo"})
-	require.NoError(m, err)
+	policy := sched.New("fifo", sched.Topics{})
 	exec := w.crew.Executor(w)
-	w.run, err = runner.New(core.Config{
+	w.run = runner.New(core.Config{
 		Pool: core.Pool{Workers: modelSlots}, Queue: core.Queue{Policy: policy, Buffer: 1000, PerKey: 1}, Limit: core.Limit{Limit: task.Limit{KillAfter: time.Second}}, Feed: core.Feed{Open: true},
 	}, w.crew, exec, nil, []runner.Sink{w.crew})
-	require.NoError(m, err)
 	time.AfterFunc(time.Millisecond, func() { close(made) })
 	go func() {
 		defer close(w.over)

@@ -308,12 +308,10 @@ func (b *broker) tryRun(source runner.Source, change func(*wiring.Call), seen ..
 	if err != nil {
 		return nil, err
 	}
-	policy, err := sched.New(sched.Config{Name: cmp.Or(b.policy, "fifo")})
-	require.NoError(b.t, err)
-	r.run, err = runner.New(core.Config{
+	policy := sched.New(cmp.Or(b.policy, "fifo"), sched.Topics{})
+	r.run = runner.New(core.Config{
 		Pool: core.Pool{Workers: 1, Remote: true, Ahead: b.ahead}, Queue: core.Queue{Policy: policy, Buffer: 1024}, Limit: core.Limit{Limit: task.Limit{KillAfter: time.Second}},
 	}, source, r.x, nil, []runner.Sink{r.x.Sink(), r.collect})
-	require.NoError(b.t, err)
 	r.run.SetMaker(naming{})
 	close(made)
 	go func() {

@@ -105,8 +105,7 @@ func serve(t *testing.T, line string) *served {
 	require.NoError(t, err)
 	src, err := openSource(o, p.jobs, nil, nil)
 	require.NoError(t, err)
-	policy, err := sched.New(sched.Config{Name: o.Sched.Policy})
-	require.NoError(t, err)
+	policy := sched.New(o.Sched.Policy, sched.Topics{})
 	cfg := core.Config{
 		Pool: core.Pool{Workers: p.jobs}, Queue: core.Queue{Policy: policy, Buffer: p.limits.Queue.Buffer, Terms: true, Caps: o.Queue.Caps},
 		Retry: core.Retry{Max: 1, Delay: 10 * time.Second, MaxDelay: time.Minute, Jitter: func() float64 { return 1 }},
@@ -124,8 +123,7 @@ func serve(t *testing.T, line string) *served {
 		see.Ended, see.Latest = s.queue.EndedTasks, s.queue.LatestEnded
 	}
 	s.srv = control.Serve(control.Config{Do: s.feed.Do, Feed: s.Add, Details: see, Delay: 1 << 62})
-	s.run, err = runner.New(cfg, s.feed, s, rec, append(sinks, s.srv.Sink()))
-	require.NoError(t, err)
+	s.run = runner.New(cfg, s.feed, s, rec, append(sinks, s.srv.Sink()))
 	go func() {
 		end := s.run.Wait()
 		s.close()

@@ -195,11 +195,8 @@ func (w *wiring) openInput() (err error) {
 // makeRun makes the run from everything that was opened.
 func (w *wiring) makeRun() error {
 	o, cfg := w.opts, &w.plan.limits
-	policy, err := sched.New(sched.Config{Name: cmp.Or(o.Sched.Order, o.Sched.Policy), Topics: o.Sched.Topics})
-	if err != nil {
-		return err
-	}
-	cfg.Queue.Policy, cfg.Pool.Workers, cfg.Pool.Jitter = policy, max(1, w.plan.jobs), rand.N(o.Pool.Jitter+1)
+	cfg.Queue.Policy = sched.New(cmp.Or(o.Sched.Order, o.Sched.Policy), o.Sched.Topics)
+	cfg.Pool.Workers, cfg.Pool.Jitter = max(1, w.plan.jobs), rand.N(o.Pool.Jitter+1)
 	if w.tokens != nil {
 		cfg.Pool.Tokens = w.tokens
 	}
@@ -213,9 +210,7 @@ func (w *wiring) makeRun() error {
 	if w.plan.announces {
 		rec = announcer{cmp.Or[runner.Recorder](rec, nullRecorder{}), sink.NewVerbose(w.screen)}
 	}
-	if w.run, err = runner.New(*cfg, w.tasks, w.exec, rec, append(w.firstSinks(), w.sinks...)); err != nil {
-		return err
-	}
+	w.run = runner.New(*cfg, w.tasks, w.exec, rec, append(w.firstSinks(), w.sinks...))
 	w.watchMachine()
 	if w.detached != nil && w.detached.Paused {
 		w.run.Do(task.Command{Op: task.Pause})
