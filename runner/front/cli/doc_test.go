@@ -157,7 +157,7 @@ func TestColumns(t *testing.T) {
 		}
 		table.WriteString(o.form + "\n")
 		for of := range strings.FieldsSeq(o.commands) {
-			require.NotNil(t, commandNamed(strings.Replace(of, "-", " ", 1)), of)
+			require.True(t, of == detached.name || commandNamed(strings.Replace(of, "-", " ", 1)) != nil, of)
 		}
 	}
 	t.Log("\n" + table.String())

@@ -86,6 +86,7 @@ func newOption(f reflect.StructField, row, path string) *option {
 // commandSets maps words in rows to the commands that they stand for.
 var commandSets = map[string]string{
 	"runs":       "run serve",
+	"detachable": "run serve detached",
 	"all":        "run serve worker",
 	"shown":      "run serve engine-attach",
 	"everywhere": "run serve worker engine-attach",

@@ -62,7 +62,7 @@ type Input struct {
 	CSV       bool           `row:"--csv | runs | records are rows of CSV"`
 	Header    int            `row:"--header[=N] | run | the first record (of N) names the columns | 1.."`
 	Skip      int            `row:"--skip N | run | leave out the first N records of each file | 1.."`
-	JSON      bool           `row:"--input FORMAT | all | lines (default), or json: one object per line | lines json"`
+	JSON      bool           `row:"--input FORMAT | run serve worker detached | lines (default), or json: one object per line | lines json"`
 	SkipEmpty bool           `row:"-r, --no-run-if-empty | run | skip empty records"`
 	EOF       string         `row:"-E, --eof STR | run | stop reading at the record STR | any"`
 	Shard     Shard          `row:"--shard K/N | run | run every Nth record, from K; hash:K/N: by hash" by:"shard"`
@@ -112,9 +112,9 @@ type Pool struct {
 	Jobs     string        `row:"-j, -P, --jobs N | all | workers: N, N%, +N, -N, 0 (most), auto, or a FILE"`
 	Least    int           `row:"--min-jobs N | all | with -j auto: at least N workers (1) | 1.." by:"jobs"`
 	Most     int           `row:"--max-jobs N | all | with -j auto: at most N workers (32 per processor) | 1.." by:"jobs"`
-	_        struct{}      `row:"--buffer N | run | read N records ahead (2 per worker, at least 64) | 1..1073741824" to:"Queue.Buffer"`
-	Delay    time.Duration `row:"--delay DUR | all | wait at least DUR between two starts"`
-	Jitter   time.Duration `row:"--jitter DUR | all | wait a random time up to DUR before the first start"`
+	_        struct{}      `row:"--buffer N | run detached | read N records ahead (2 per worker, at least 64) | 1..1073741824" to:"Queue.Buffer"`
+	Delay    time.Duration `row:"--delay DUR | run serve worker detached | wait at least DUR between two starts"`
+	Jitter   time.Duration `row:"--jitter DUR | run serve worker detached | wait a random time up to DUR before the first start"`
 	Lock     string        `row:"--lock FILE | all | exit with 75 if another run holds the lock FILE"`
 	LockWait time.Duration `row:"--lock-wait DUR | all | with --lock: wait up to DUR for the other run"`
 	Workdir  string        `row:"--workdir DIR | all | run tasks in DIR; templates such as {//} work, too"`
@@ -134,22 +134,22 @@ type Jobserver struct {
 
 // Sched configures the order of tasks and which worker runs them. An Order of "" is the order of the input.
 type Sched struct {
-	Policy string       `row:"--sched POLICY | runs | fifo, round-robin, least-busy, keyed, topic or fair | fifo round-robin least-busy keyed topic fair"`
-	Key    string       `row:"--key TEMPLATE | runs | what policies and limits group by, e.g. '{1}'"`
-	Cost   string       `row:"--cost TEMPLATE | runs | how heavy a task is: a number (1)"`
-	Topics sched.Topics `row:"--topics LIST | runs | workers per key: mail=2,db=1,*=5, or auto" by:"topics"`
-	_      struct{}     `row:"--per-key N | runs | run at most N tasks of one key at once | 1.." to:"Queue.PerKey"`
-	Order  string       `row:"--order ORDER | run | longest-first or shortest-first, by cost or time | input longest-first shortest-first"`
+	Policy string       `row:"--sched POLICY | detachable | fifo, round-robin, least-busy, keyed, topic or fair | fifo round-robin least-busy keyed topic fair"`
+	Key    string       `row:"--key TEMPLATE | detachable | what policies and limits group by, e.g. '{1}'"`
+	Cost   string       `row:"--cost TEMPLATE | detachable | how heavy a task is: a number (1)"`
+	Topics sched.Topics `row:"--topics LIST | detachable | workers per key: mail=2,db=1,*=5, or auto" by:"topics"`
+	_      struct{}     `row:"--per-key N | detachable | run at most N tasks of one key at once | 1.." to:"Queue.PerKey"`
+	Order  string       `row:"--order ORDER | run detached | longest-first or shortest-first, by cost or time | input longest-first shortest-first"`
 }
 
 // Terms configures the conditions for a task to start, in addition to an idle worker.
 type Terms struct {
-	Priority string   `row:"--priority TEMPLATE | runs | -1000 to 1000 (0); higher starts first"`
-	Weight   string   `row:"--weight TEMPLATE | runs | how many workers a task occupies (1)"`
-	_        struct{} `row:"--cap NAME=N | runs | a named limit: gpu=3, or gpu:0,1,3; repeatable" to:"Queue.Caps" by:"cap"`
-	Needs    string   `row:"--needs TEMPLATE | runs | what a task takes of --cap: gpu, or db:2,net"`
-	_        struct{} `row:"--rate N/PERIOD | runs | start at most N tasks per PERIOD: 100/s, 10/1m" to:"Queue.Rate" by:"rate"`
-	_        struct{} `row:"--key-rate N/PERIOD | runs | the same limit for each key" to:"Queue.KeyRate" by:"rate"`
+	Priority string   `row:"--priority TEMPLATE | detachable | -1000 to 1000 (0); higher starts first"`
+	Weight   string   `row:"--weight TEMPLATE | detachable | how many workers a task occupies (1)"`
+	_        struct{} `row:"--cap NAME=N | detachable | a named limit: gpu=3, or gpu:0,1,3; repeatable" to:"Queue.Caps" by:"cap"`
+	Needs    string   `row:"--needs TEMPLATE | detachable | what a task takes of --cap: gpu, or db:2,net"`
+	_        struct{} `row:"--rate N/PERIOD | detachable | start at most N tasks per PERIOD: 100/s, 10/1m" to:"Queue.Rate" by:"rate"`
+	_        struct{} `row:"--key-rate N/PERIOD | detachable | the same limit for each key" to:"Queue.KeyRate" by:"rate"`
 }
 
 // Machine configures bounds on the load and the free memory of this machine, beyond which no task starts. A zero
@@ -178,18 +178,18 @@ type Failure struct {
 	Retry     core.Retry
 	Limit     core.Limit
 	Halt      core.Halt
-	_         struct{}   `row:"--retries N | runs | retry a failed task up to N times | 0.." to:"Failure.Retry.Max"`
-	_         struct{}   `row:"--retry-delay DUR | runs | wait before the first retry (1s); then it doubles" to:"Failure.Retry.Delay"`
-	_         struct{}   `row:"--retry-max-delay DUR | runs | longest wait before a retry (1m)" to:"Failure.Retry.MaxDelay"`
-	RetryOn   RetryOn    `row:"--retry-on LIST | runs | exit:N, signal, timeout, start, too-much, ..., any" by:"retry-on"`
-	_         struct{}   `row:"--timeout DUR | runs | kill an attempt after DUR" to:"Failure.Limit.Timeout"`
-	_         struct{}   `row:"--idle-timeout DUR | runs | kill an attempt that prints nothing for DUR" to:"Failure.Limit.Idle"`
-	Bound     task.Bound `row:"--output-max SIZE | runs | kill an attempt that prints more; cut:SIZE cuts it" by:"bound"`
-	_         struct{}   `row:"--kill-after DUR | all | time between SIGTERM and SIGKILL (5s)" to:"Failure.Limit.KillAfter"`
-	FlakyFail bool       `row:"--flaky-fail | runs | exit with 123 also if a task passed only on retry"`
-	_         struct{}   `row:"--halt WHEN | runs | stop early: now,fail=1 soon,done=10% pause,fail=3" to:"Failure.Halt" by:"halt"`
-	_         struct{}   `row:"--fail-fast | runs | stop at the first failure; exit with its status | now,fail=1" to:"Failure.Halt" by:"halt"`
-	_         struct{}   `row:"--deadline WHEN | runs | end the run after 90m, for example, or at 06:00" to:"Failure.Limit" by:"deadline"`
+	_         struct{}   `row:"--retries N | detachable | retry a failed task up to N times | 0.." to:"Failure.Retry.Max"`
+	_         struct{}   `row:"--retry-delay DUR | detachable | wait before the first retry (1s); then it doubles" to:"Failure.Retry.Delay"`
+	_         struct{}   `row:"--retry-max-delay DUR | detachable | longest wait before a retry (1m)" to:"Failure.Retry.MaxDelay"`
+	RetryOn   RetryOn    `row:"--retry-on LIST | detachable | exit:N, signal, timeout, start, too-much, ..., any" by:"retry-on"`
+	_         struct{}   `row:"--timeout DUR | detachable | kill an attempt after DUR" to:"Failure.Limit.Timeout"`
+	_         struct{}   `row:"--idle-timeout DUR | detachable | kill an attempt that prints nothing for DUR" to:"Failure.Limit.Idle"`
+	Bound     task.Bound `row:"--output-max SIZE | detachable | kill an attempt that prints more; cut:SIZE cuts it" by:"bound"`
+	_         struct{}   `row:"--kill-after DUR | run serve worker detached | time between SIGTERM and SIGKILL (5s)" to:"Failure.Limit.KillAfter"`
+	FlakyFail bool       `row:"--flaky-fail | detachable | exit with 123 also if a task passed only on retry"`
+	_         struct{}   `row:"--halt WHEN | detachable | stop early: now,fail=1 soon,done=10% pause,fail=3" to:"Failure.Halt" by:"halt"`
+	_         struct{}   `row:"--fail-fast | detachable | stop at the first failure; exit with its status | now,fail=1" to:"Failure.Halt" by:"halt"`
+	_         struct{}   `row:"--deadline WHEN | detachable | end the run after 90m, for example, or at 06:00" to:"Failure.Limit" by:"deadline"`
 }
 
 // Output configures where results go. FailedOnly also silences crew itself if all tasks succeed.
