@@ -23,7 +23,7 @@ func TestCurves(t *testing.T) {
 		span := 1 + r.Int64N(int64(time.Second)<<r.IntN(20))
 		for id := range uint64(1 + r.IntN(50)) {
 			start, took := time.Unix(1_700_000_000, r.Int64N(span)), r.Int64N(span)
-			f.Add(&Line{Event: control.Event{Name: "finished"}, Facts: task.Facts{
+			f.Add(&Line{Event: control.Event{Name: "finished", At: start.Add(time.Duration(took))}, Facts: task.Facts{
 				Task: id + 1, Attempt: 1, Worker: 1, Start: start, Duration: task.Seconds(took), Outcome: task.OK,
 			}})
 			all = append(all, [2]int64{start.UnixNano(), start.UnixNano() + took})

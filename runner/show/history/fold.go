@@ -48,7 +48,6 @@ type current struct {
 	source string
 	first  int                  // index of its first run
 	run    int                  // index of the run of the latest line
-	fresh  bool                 // the next line begins a run
 	waits  map[uint64]time.Time // since when a task waits to start or to be retried
 	open   map[uint64]*openTask // tasks that began and have not ended
 }
@@ -60,7 +59,7 @@ type run struct {
 	number        int           // index in Fold.runs
 	running, peak int           // attempts
 	used          Rows          // rows of attempts that have no started line
-	workers       map[lane]bool // of these attempts, as far as known
+	workers       map[Lane]bool // of these attempts, as far as known
 	detailed      bool          // the source records more than the ends of attempts
 	allRead       bool          // the input ended
 	final         bool          // the run reads no more tasks
@@ -95,7 +94,7 @@ func newFold(attempts, names int) *Fold {
 // to a source named "".
 func (f *Fold) Source(name string) {
 	f.closeRun()
-	f.current = current{source: name, first: len(f.runs), fresh: true, waits: map[uint64]time.Time{}, open: map[uint64]*openTask{}}
+	f.current = current{source: name, first: len(f.runs), waits: map[uint64]time.Time{}, open: map[uint64]*openTask{}}
 }
 
 // Add adds a line. It does not keep l or any memory of it.
@@ -103,7 +102,7 @@ func (f *Fold) Add(l *Line) {
 	if l.Name == "notice" || l.Name == Damaged {
 		return
 	}
-	if l.Name == Began || f.fresh {
+	if l.Name == Began || len(f.runs) == f.first {
 		f.beginRun(l)
 	}
 	f.run = len(f.runs) - 1
@@ -147,8 +146,7 @@ func (f *Fold) Add(l *Line) {
 
 func (f *Fold) beginRun(l *Line) {
 	f.closeRun()
-	f.fresh = false
-	r := &run{Run: Run{Source: f.source}, number: len(f.runs), workers: map[lane]bool{}}
+	r := &run{Run: Run{Source: f.source}, number: len(f.runs), workers: map[Lane]bool{}}
 	if l.Name == Began {
 		r.Command = strings.Clone(task.Shorten(l.Text, factSize))
 	}
@@ -158,7 +156,7 @@ func (f *Fold) beginRun(l *Line) {
 // closeRun closes the current run: attempts that still run end here. Their tasks may continue in the
 // next run.
 func (f *Fold) closeRun() {
-	if len(f.runs) == 0 || f.fresh {
+	if len(f.runs) == f.first {
 		return
 	}
 	r := f.runs[len(f.runs)-1]
@@ -221,7 +219,7 @@ func (r *run) stopped(why string) {
 
 // touch extends the time of the run to include the line.
 func (r *run) touch(l *Line) {
-	from, to := cmp.Or(l.At, l.Start), cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration)))
+	from := l.At
 	if from.IsZero() {
 		return
 	}
@@ -231,8 +229,8 @@ func (r *run) touch(l *Line) {
 	if r.Start.IsZero() || from.Before(r.Start) {
 		r.Start = from
 	}
-	if to.After(r.End) {
-		r.End = to
+	if l.At.After(r.End) {
+		r.End = l.At
 	}
 }
 
@@ -310,12 +308,12 @@ func (f *Fold) attemptEnded(r *run, o *openTask, l *Line, final bool) {
 		a.Waited = f.waitedFor(&a)
 		if a.ran && a.Outcome != task.StartFailed { // which has no worker
 			if r.used.Take(a.Start, a.Start+a.Took); a.Worker > 0 {
-				r.workers[lane{host: a.Host, worker: a.Worker}] = true
+				r.workers[a.worker()] = true
 			}
 		}
 	}
 	switch {
-	case a.ran || !l.At.IsZero():
+	case !l.At.IsZero():
 	case r.End.IsZero(): // it has no time at all
 		f.timeline.more++
 		return
@@ -337,7 +335,7 @@ func (f *Fold) retried(r *run, l *Line) {
 	}
 	o.addFailure(l)
 	f.keepOpen(l.Task, o)
-	f.startWait(l.Task, cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration))))
+	f.startWait(l.Task, l.At)
 }
 
 func (f *Fold) finished(r *run, l *Line) {
@@ -346,7 +344,7 @@ func (f *Fold) finished(r *run, l *Line) {
 	flaky := l.Outcome == task.OK && o.failed
 	f.count(l, func(t *tally) { t.count(l, flaky) })
 	if !l.Again {
-		at := series.Nanos(cmp.Or(l.At, l.Start.Add(time.Duration(l.Duration))))
+		at := series.Nanos(l.At)
 		f.curves.Count(series.Ended, 1, at)
 		f.outcomes[min(l.Outcome, task.Outcomes-1)]++
 		if l.Outcome.Failed() {

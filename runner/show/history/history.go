@@ -25,7 +25,7 @@ const Damaged = "damaged"
 //
 // A started line has Task, Attempt, Worker, Host and, unless it is At, Start. A retried or finished line has the facts
 // of an attempt that ended: Worker is 0 if the source does not record it, and Start is zero if the
-// task never ran. The attempts of a task come in order.
+// task never ran. Any line with Start has At. The attempts of a task come in order.
 type Line struct {
 	control.Event
 	task.Facts

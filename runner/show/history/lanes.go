@@ -41,43 +41,34 @@ func (f *Fold) addAttempts(out *Report, place []int) {
 	}
 }
 
-// lane identifies one of Attempts.Lanes. A worker has several rows if its attempts overlap, for
-// example if it has several places.
-type lane struct {
-	host        string
-	worker, row int32
-}
-
-func (l lane) compare(o lane) int {
-	return cmp.Or(strings.Compare(l.host, o.host), cmp.Compare(l.worker, o.worker), cmp.Compare(l.row, o.row))
-}
-
 // lanes assigns each attempt a free row of its worker, or of its host if the worker is unknown, and
-// returns the rows.
+// returns the rows. A worker has several if its attempts overlap, for example if it has several places.
 func (f *Fold) lanes(list []Attempt) (all []Lane) {
-	taken, workers, ids := make([]lane, len(list)), map[lane]*Rows{}, map[lane]int32{}
+	rows, first := map[Lane]*Rows{}, map[Lane]int32{}
 	for i := range list {
 		if a := &list[i]; a.ran {
-			l := lane{host: a.Host, worker: a.Worker}
-			if workers[l] == nil {
-				workers[l] = &Rows{}
+			l := a.worker()
+			if rows[l] == nil {
+				rows[l] = &Rows{}
 			}
-			row, _, _ := workers[l].Take(a.Start, f.until(a))
-			l.row = int32(row)
-			taken[i], ids[l] = l, 0
+			row, _, _ := rows[l].Take(a.Start, f.until(a))
+			a.Lane = int32(row)
 		}
 	}
-	for _, l := range slices.SortedFunc(maps.Keys(ids), lane.compare) {
-		ids[l] = int32(len(all))
-		all = append(all, Lane{Host: l.host, Worker: int(l.worker)})
+	for _, l := range slices.SortedFunc(maps.Keys(rows), func(a, b Lane) int { return cmp.Or(strings.Compare(a.Host, b.Host), a.Worker-b.Worker) }) {
+		first[l] = int32(len(all))
+		all = append(all, slices.Repeat([]Lane{l}, rows[l].n)...)
 	}
 	for i := range list {
-		if list[i].ran {
-			list[i].Lane = ids[taken[i]]
+		if a := &list[i]; a.ran {
+			a.Lane += first[a.worker()]
 		}
 	}
 	return all
 }
+
+// worker returns the worker or, if it is unknown, the host of an attempt.
+func (a *Attempt) worker() Lane { return Lane{a.Host, int(a.Worker)} }
 
 // until returns when an attempt ended or, if that is unknown, the time of the last line of its run.
 func (f *Fold) until(a *Attempt) int64 {

@@ -49,10 +49,8 @@ func (e *listed) report(place []int, order func(a, b Ended) int) List {
 func (o *openTask) addFailure(l *Line) {
 	f := cloneFacts(&l.Facts)
 	f.Command = ""
-	if len(o.earlier) == mostEarlier {
-		o.earlier = append(o.earlier[:0], o.earlier[1:]...)
-	}
 	o.earlier = append(o.earlier, f)
+	o.earlier = o.earlier[max(0, len(o.earlier)-mostEarlier):]
 }
 
 // addToLists adds a task that ended to the lists of failed, flaky and slowest tasks.

@@ -2,7 +2,6 @@ package view
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -95,9 +94,6 @@ func (t *Trace) put(e *event) {
 // Add adds a line to the trace and to the Fold. It does not keep l or any memory of it.
 func (t *Trace) Add(l *history.Line) {
 	at := l.At
-	if !l.Start.IsZero() {
-		at = cmp.Or(at, l.Start.Add(time.Duration(l.Duration)))
-	}
 	ended := l.Name == "retried" || l.Name == "finished"
 	told := l.Name == "admitted" || l.Name == "started"
 	switch t.detailed = t.detailed || told || l.Name == "blocked"; {
