@@ -71,9 +71,8 @@ func newUploader(c *wiring.Call, orders wiring.Orders, s *session, sign func(*At
 		return nil, err
 	}
 	u.builder.sign = sign
-	id := newIdentity()
-	u.record = runRecord{RunInfo: newRunInfo(c.Engine.Queue, c.Control.Name, s.user, id), Options: RunOptions{
-		Orders: orders, Attempts: encode(kindAttempt, &u.builder.base), Window: c.Coproc.Window, Secret: id.Secret,
+	u.record = runRecord{RunInfo: newRunInfo(c.Engine.Queue, c.Control.Name, s.user, newIdentity()), Options: RunOptions{
+		Orders: orders, Attempts: encode(kindAttempt, &u.builder.base), Window: c.Coproc.Window,
 	}}
 	u.record.Progress, u.record.Job = &Progress{}, u.builder.Job
 	u.lines = u.space.Buffer()

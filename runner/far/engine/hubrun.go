@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"crypto/aes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -135,7 +134,7 @@ func (r *runRecord) valid() bool {
 		return validName(r.Run) && s != nil && s.Tasks == 0
 	}
 	_, bad := decode[Attempt](r.Options.Attempts, kindAttempt)
-	return bad == nil && validName(r.Run) && validName(r.Queue) && s != nil && len(r.Options.Secret) == aes.BlockSize && s.Tasks <= math.MaxInt64/100
+	return bad == nil && validName(r.Run) && validName(r.Queue) && s != nil && s.Tasks <= math.MaxInt64/100
 }
 
 // ended returns what is stored of tasks that have ended. See control.Details.
@@ -268,12 +267,7 @@ func (h *hubRun) read(name string, at int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b := make([]byte, maxMessage)
-	n, err := f.ReadAt(b, at)
-	if err == io.EOF {
-		err = nil
-	}
-	return b[:n], err
+	return io.ReadAll(io.NewSectionReader(f, at, maxMessage))
 }
 
 // answerEnded answers commands of clients once the run is over.

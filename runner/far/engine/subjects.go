@@ -154,7 +154,6 @@ type RunOptions struct {
 	Orders   wiring.Orders `json:"orders"`
 	Attempts []byte        `json:"attempts"` // the encoded messageBuilder.base
 	Window   int           `json:"window"`   // records that a slot holds at a time
-	Secret   []byte        `json:"secret"`   // key of the tokens that results must bring
 }
 
 // The states of a run.

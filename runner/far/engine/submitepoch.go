@@ -61,7 +61,7 @@ func (x *submitter) identify() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && x.State.Reset:
 		if id = newIdentity(); x.detached != nil {
-			id.Run, id.Secret = x.detached.record.Run, x.detached.record.Options.Secret
+			id.Run = x.detached.record.Run
 		}
 	case err != nil:
 		return fmt.Errorf("%w: remove %s to begin anew; tasks that workers have finished meanwhile run again", err, path)
