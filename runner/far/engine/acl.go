@@ -32,55 +32,43 @@ func inboxOf(user string) string { return "_INBOX." + user }
 // send itself a request with that subject for the reply.
 const anyInbox = "_INBOX.*.>"
 
-// rights are the least permissions of a role.
-type rights struct{ publish, subscribe []string }
+// permissions returns the least permissions of a role.
+func permissions(publish, subscribe []string) *server.Permissions {
+	return &server.Permissions{Publish: &server.SubjectPermission{Allow: publish}, Subscribe: &server.SubjectPermission{Allow: subscribe}}
+}
 
 // submitterRights returns the rights of a user's runs, and of crew engine except serve, invite and
 // revoke. They do not reach the runs of other users.
-func submitterRights(user string) rights {
-	return rights{
-		publish: []string{
-			taskSubject("*", allWorkers, user, "*"), orderSubject("*", allWorkers, user), heartbeatSubject("*", user), runSubject(user, "*"), dispatchSubject(user),
-			askSubject, runInfoSubject(user, "*"), travel.Subject("*", "*"), anyInbox,
-		},
-		subscribe: []string{
-			inboxOf(user) + ".>", "crew.r." + user + ".>", runSubject(user, "*"), travel.Subject(user, "*"),
-			askSubject, presenceSubject("*", allWorkers), runInfoSubject(user, "*"),
-		},
-	}
+func submitterRights(user string) *server.Permissions {
+	return permissions([]string{
+		taskSubject("*", allWorkers, user, "*"), orderSubject("*", allWorkers, user), heartbeatSubject("*", user), runSubject(user, "*"), dispatchSubject(user),
+		askSubject, runInfoSubject(user, "*"), travel.Subject("*", "*"), anyInbox,
+	}, []string{
+		inboxOf(user) + ".>", "crew.r." + user + ".>", runSubject(user, "*"), travel.Subject(user, "*"),
+		askSubject, presenceSubject("*", allWorkers), runInfoSubject(user, "*"),
+	})
 }
 
 // workerRights returns the rights of crew worker: to announce itself, receive the attempts sent to it
 // and publish their results, all on subjects with its user's name. It cannot submit tasks, give orders
 // or read results.
-func workerRights(user string) rights {
-	return rights{
-		publish: []string{resultSubject("*", "*", user+".*"), presenceSubject("*", user+".*"), travel.Subject("*", "*"), anyInbox},
-		subscribe: []string{
-			inboxOf(user) + ".>", taskSubject("*", user+".*", "*", "*"), orderSubject("*", user+".*", "*"), travel.Subject(user, "*"), heartbeatSubject("*", "*"), askSubject,
-		},
-	}
+func workerRights(user string) *server.Permissions {
+	return permissions([]string{resultSubject("*", "*", user+".*"), presenceSubject("*", user+".*"), travel.Subject("*", "*"), anyInbox}, []string{
+		inboxOf(user) + ".>", taskSubject("*", user+".*", "*", "*"), orderSubject("*", user+".*", "*"), travel.Subject(user, "*"), heartbeatSubject("*", "*"), askSubject,
+	})
 }
 
 func rightsOf(u credentials.User) *server.Permissions {
 	if u.Submitter {
-		return submitterRights(userToken(u.Name)).permissions()
+		return submitterRights(userToken(u.Name))
 	}
-	return workerRights(userToken(u.Name)).permissions()
-}
-
-// permissions converts r to the server's type.
-func (r rights) permissions() *server.Permissions {
-	return &server.Permissions{
-		Publish:   &server.SubjectPermission{Allow: r.publish},
-		Subscribe: &server.SubjectPermission{Allow: r.subscribe},
-	}
+	return workerRights(userToken(u.Name))
 }
 
 // leastRights returns the rights of both roles as a part of a server's configuration, with passwords
 // from its environment. A further user needs the same rights with its own name.
 func leastRights() string {
-	user := func(name, use string, r rights) string {
+	user := func(name, use string, r *server.Permissions) string {
 		list := func(subjects []string) string { return `"` + strings.Join(subjects, "\"\n        \"") + `"` }
 		return fmt.Sprintf(`    # %s
     { user: %s, password: $CREW_%s, permissions: {
@@ -91,7 +79,7 @@ func leastRights() string {
         %s
       ]
     } }
-`, use, name, strings.ToUpper(name), list(r.publish), list(r.subscribe))
+`, use, name, strings.ToUpper(name), list(r.Publish.Allow), list(r.Subscribe.Allow))
 	}
 	return "authorization {\n  users = [\n" +
 		user("submitter", "crew --engine, crew engine status and so on", submitterRights("submitter")) +

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"crew/runner/decide/task"
 	"crew/runner/front/wiring"
@@ -25,23 +24,28 @@ func (s *session) drain(c *wiring.Call) error {
 	if err != nil {
 		return err
 	}
-	var asked sync.WaitGroup
-	refusals := make([]string, len(list))
-	for i, w := range list {
-		asked.Go(func() {
+	answers := make(chan string)
+	for _, w := range list {
+		go func() {
 			a, err := s.askRetrying(orderSubject(w.Queue, w.ID, s.user), Order{Op: opDrain, By: me()}, false)
 			if err != nil {
 				a.Err = "it does not answer"
 			}
 			if a.Err != "" {
-				refusals[i] = "worker " + w.ID + ": " + a.Err
+				a.Err = "worker " + w.ID + ": " + a.Err
 			}
-		})
+			answers <- a.Err
+		}()
 	}
-	asked.Wait()
-	refusals = slices.DeleteFunc(refusals, func(text string) bool { return text == "" })
+	var refusals []string
+	for range list {
+		if text := <-answers; text != "" {
+			refusals = append(refusals, text)
+		}
+	}
 	err = write(c, task.Count(int64(len(list)-len(refusals)), "worker")+" draining\n")
 	if len(refusals) > 0 {
+		slices.Sort(refusals)
 		err = errors.New(strings.Join(refusals, "; "))
 	}
 	return err
@@ -56,11 +60,8 @@ func (st *engineStatus) workers(names []string, queue string) (list []Presence, 
 	}
 	found := map[string]bool{}
 	for _, w := range st.Workers {
-		if queue != "" && w.Queue != queue {
-			continue
-		}
-		found[w.ID], found[w.Host] = true, true
-		if len(names) == 0 || slices.Contains(names, w.ID) || slices.Contains(names, w.Host) {
+		if (queue == "" || w.Queue == queue) && (len(names) == 0 || slices.Contains(names, w.ID) || slices.Contains(names, w.Host)) {
+			found[w.ID], found[w.Host] = true, true
 			list = append(list, w)
 		}
 	}

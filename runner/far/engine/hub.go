@@ -107,7 +107,7 @@ func openHub(c *wiring.Call) (h *hub, err error) {
 	if h.server, err = startServer(o); err != nil {
 		return h, err
 	}
-	h.server.SetLogger(&serverLog{notifier{notice: c.Notice}}, false, false)
+	h.server.SetLogger(&serverLog{notices: notifier{notice: c.Notice}}, false, false)
 	port := h.server.Addr().(*net.TCPAddr).Port
 	if h.url = l.URL(port); l.TLS && c.Hub.Cert == "" && net.ParseIP(l.Host).IsUnspecified() {
 		h.localURL = fmt.Sprintf("tls://127.0.0.1:%d,", port)
@@ -136,7 +136,10 @@ func (h *hub) connect(notice func(string)) (*session, error) {
 
 // serverLog reports the errors of a server, except errors of a single client, which the client
 // reports.
-type serverLog struct{ notices notifier }
+type serverLog struct {
+	server.Logger // nil: debugging and tracing are off
+	notices       notifier
+}
 
 func (l *serverLog) Errorf(format string, v ...any) {
 	if text := fmt.Sprintf(format, v...); !strings.Contains(text, " - cid:") { // a client's own error
@@ -146,8 +149,6 @@ func (l *serverLog) Errorf(format string, v ...any) {
 func (l *serverLog) Fatalf(format string, v ...any) { l.Errorf(format, v...) }
 func (l *serverLog) Warnf(string, ...any)           {}
 func (l *serverLog) Noticef(string, ...any)         {}
-func (l *serverLog) Debugf(string, ...any)          {}
-func (l *serverLog) Tracef(string, ...any)          {}
 
 // openDir makes the directory and locks it. It refuses a directory with files that are not a hub's.
 func (h *hub) openDir(dir string) (err error) {

@@ -197,8 +197,8 @@ func TestRights(t *testing.T) {
 func TestStatusElsewhere(t *testing.T) {
 	t.Parallel()
 	server, err := startServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, Users: []*server.User{
-		{Username: "admin", Password: "a", Permissions: submitterRights("admin").permissions()},
-		{Username: "worker", Password: "w", Permissions: workerRights("worker").permissions()},
+		{Username: "admin", Password: "a", Permissions: submitterRights("admin")},
+		{Username: "worker", Password: "w", Permissions: workerRights("worker")},
 	}})
 	require.NoError(t, err)
 	defer server.Shutdown()

@@ -131,7 +131,7 @@ func (s *Seats) Release(seat *Seat, h RunSlot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seat.Busy -= s.weight(h)
-	if seat.Busy == 0 && (seat.over || seat.Number > s.max) {
+	if seat.Busy == 0 && seat.over {
 		s.freeLocked(seat)
 	}
 	s.assignLocked()
@@ -140,10 +140,10 @@ func (s *Seats) Release(seat *Seat, h RunSlot) {
 // Resize sets the number of seats.
 func (s *Seats) Resize(most int) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.max = most
+	s.endLocked(func(seat *Seat) bool { return seat.Number > most })
 	s.assignLocked()
-	s.mu.Unlock()
-	s.endWhere(func(seat *Seat) bool { return seat.Number > most })
 }
 
 // freeLocked frees a seat and ends its process, if it has one. ended is nil if it has none, and is
@@ -159,12 +159,12 @@ func (s *Seats) freeLocked(seat *Seat) (ended <-chan struct{}) {
 // End ends the processes whose seats over selects, except processes of the machine's own command. A
 // busy process ends after its records; the channels in ended are closed when the others have exited.
 func (s *Seats) End(over func(seat *Seat) bool) (ended []<-chan struct{}) {
-	return s.endWhere(func(seat *Seat) bool { return !seat.own && over(seat) })
-}
-
-func (s *Seats) endWhere(over func(seat *Seat) bool) (ended []<-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.endLocked(func(seat *Seat) bool { return !seat.own && over(seat) })
+}
+
+func (s *Seats) endLocked(over func(seat *Seat) bool) (ended []<-chan struct{}) {
 	for _, seat := range s.list {
 		switch {
 		case seat.Run == "" || !over(seat):

@@ -55,7 +55,7 @@ func TestSeats(t *testing.T) {
 			case "over":
 				s.End(func(seat *Seat) bool { return seat.Run == name })
 			case "closed":
-				s.endWhere(func(*Seat) bool { return true })
+				s.endLocked(func(*Seat) bool { return true })
 			case "dismissed":
 				require.Equal(t, line, "dismissed"+dismissed)
 				dismissed = ""

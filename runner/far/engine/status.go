@@ -119,8 +119,7 @@ func (s *session) queryStatus(ctx context.Context, run string) (*engineStatus, e
 		whose = "*"
 	}
 	err := s.discover(ctx, func(m *nats.Msg) bool {
-		w, is := parsePresence(m.Subject, m.Data)
-		if is && w.State != gone {
+		if w, is := parsePresence(m.Subject, m.Data); is && w.State != gone {
 			workers[m.Subject] = w
 		}
 		r, is := parseRunInfo(m.Subject, m.Data)
@@ -132,34 +131,30 @@ func (s *session) queryStatus(ctx context.Context, run string) (*engineStatus, e
 	if err != nil {
 		return nil, err
 	}
-	st := &engineStatus{Workers: slices.AppendSeq([]Presence{}, maps.Values(workers)), Queues: []queueStatus{}, Runs: slices.AppendSeq([]RunInfo{}, maps.Values(runs))}
+	st, queues := &engineStatus{[]Presence{}, []queueStatus{}, []RunInfo{}}, map[string]queueStatus{}
+	for w := range maps.Values(workers) {
+		st.Workers = append(st.Workers, w)
+		q := queues[w.Queue]
+		queues[w.Queue] = queueStatus{w.Queue, q.Workers + 1, q.Slots + w.Slots, q.Busy + w.Busy, 0}
+	}
 	slices.SortFunc(st.Workers, func(a, b Presence) int { return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.ID, b.ID)) })
-	slices.SortFunc(st.Runs, func(a, b RunInfo) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Run, b.Run)) })
-	for i := range st.Runs {
-		r := &st.Runs[i]
+	for r := range maps.Values(runs) {
 		r.Refused = nil
-		for j := range st.Workers {
-			w := &st.Workers[j]
+		for i := range st.Workers {
+			w := &st.Workers[i]
 			if why := r.unusable(w, r.Version); why != "" && w.Queue == r.Queue && r.State == runRunning && r.Job != (Job{}) {
 				r.Refused = append(r.Refused, why)
 			}
 		}
-	}
-	queues := map[string]queueStatus{}
-	for _, w := range st.Workers {
-		q := queues[w.Queue]
-		queues[w.Queue] = queueStatus{w.Queue, q.Workers + 1, q.Slots + w.Slots, q.Busy + w.Busy, 0}
-	}
-	for _, r := range st.Runs {
-		if r.For != "" {
-			continue
+		st.Runs = append(st.Runs, r)
+		if q := queues[r.Queue]; r.For == "" {
+			if q.Queue = r.Queue; r.Progress != nil {
+				q.Tasks += r.Tasks - uint64(r.Done)
+			}
+			queues[r.Queue] = q
 		}
-		q := queues[r.Queue]
-		if q.Queue = r.Queue; r.Progress != nil {
-			q.Tasks += r.Tasks - uint64(r.Done)
-		}
-		queues[r.Queue] = q
 	}
+	slices.SortFunc(st.Runs, func(a, b RunInfo) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Run, b.Run)) })
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
 		st.Queues = append(st.Queues, queues[name])
 	}
