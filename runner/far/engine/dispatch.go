@@ -49,8 +49,7 @@ type dispatcher struct {
 
 	mu          sync.Mutex
 	runs        map[string]*hubRun
-	requestLeft chan struct{} // closed, and replaced, when a request is left
-	lastRequest uint64        // number of the latest request, which is its Epoch
+	lastRequest uint64 // number of the latest request, which is its Epoch
 	wg          sync.WaitGroup
 	ctx         context.Context // done once the hub ends
 	cancel      context.CancelFunc
@@ -59,7 +58,7 @@ type dispatcher struct {
 // newDispatcher returns a dispatcher that uses the connection s. Runs may have up to most bytes of
 // output; 0 means maxResults. It runs until ctx is done or serve returns.
 func newDispatcher(ctx context.Context, s *session, connect func() (net.Conn, error), dir string, most int64, notice func(string)) (*dispatcher, error) {
-	d := &dispatcher{s: s, connect: connect, dir: dir, maxOutput: cmp.Or(most, maxResults), notices: &notifier{notice: notice}, runs: map[string]*hubRun{}, requestLeft: make(chan struct{}), processSem: make(chan struct{}, maxProcesses)}
+	d := &dispatcher{s: s, connect: connect, dir: dir, maxOutput: cmp.Or(most, maxResults), notices: &notifier{notice: notice}, runs: map[string]*hubRun{}, processSem: make(chan struct{}, maxProcesses)}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -236,12 +235,6 @@ func (d *dispatcher) superviseLocked(h *hubRun, o *Order) {
 			h.fetch(o)
 		}
 		close(h.fetched)
-		if h.record.For != "" {
-			d.mu.Lock()
-			close(d.requestLeft)
-			d.requestLeft = make(chan struct{})
-			d.mu.Unlock()
-		}
 		for h.state() == runRunning && h.ctx.Err() == nil {
 			select {
 			case d.processSem <- struct{}{}:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,9 +16,10 @@ import (
 )
 
 const (
-	requestWait  = 4 * time.Second // how long the hub waits for a request before it replies to a crew serve without one
-	maxRequest   = 8 << 20         // bytes of a request to add tasks
-	maxAnnounced = 100             // how many requests the hub announces
+	requestLook  = 100 * time.Millisecond // how often the hub looks for a request
+	requestWait  = 4 * time.Second        // how long the hub waits for a request before it replies to a crew serve without one
+	maxRequest   = 8 << 20                // bytes of a request to add tasks
+	maxAnnounced = 100                    // how many requests the hub announces
 
 	takenExt = ".taken"
 	takenFor = 10 * time.Minute // how long the hub remembers a request that was taken; until then its sender may send it again
@@ -58,18 +60,18 @@ func Leave(c *wiring.Call, each func(leave func(line []byte) error) error) error
 	})
 }
 
-// oldestRequest returns the oldest request for a crew serve of the user, or nil. more is closed once
-// another one is left.
-func (d *dispatcher) oldestRequest(user, name string) (first *hubRun, more <-chan struct{}) {
+// oldestRequest returns the ID of the oldest request for a crew serve of the user, or "".
+func (d *dispatcher) oldestRequest(user, name string) (run string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	oldest := uint64(math.MaxUint64)
 	for _, h := range d.runs {
 		r := &h.record
-		if r.For == name && r.User == user && h.state() == runLeft && (first == nil || r.Epoch < first.record.Epoch) {
-			first = h
+		if r.For == name && r.User == user && r.Epoch < oldest && h.state() == runLeft {
+			run, oldest = r.Run, r.Epoch
 		}
 	}
-	return first, d.requestLeft
+	return run
 }
 
 // nextRequest removes the request that the crew serve has taken last, if any, and returns the oldest
@@ -86,18 +88,10 @@ func (d *dispatcher) nextRequest(o *Order, a *Answer) error {
 			return err
 		}
 	}
-	for ends := time.After(requestWait); ; {
-		first, more := d.oldestRequest(o.from, o.For)
-		if first != nil {
-			a.Run = first.record.Run
+	for end := time.Now().Add(requestWait); ; {
+		a.Run = d.oldestRequest(o.from, o.For)
+		if a.Run != "" || time.Now().After(end) || !sleep(d.ctx, requestLook) {
 			return nil
-		}
-		select {
-		case <-more:
-		case <-ends:
-			return nil
-		case <-d.ctx.Done():
-			return d.ctx.Err()
 		}
 	}
 }
