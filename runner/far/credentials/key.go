@@ -3,7 +3,6 @@ package credentials
 import (
 	"bytes"
 	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -26,15 +25,12 @@ type Key struct {
 
 // NewKey returns a new random key.
 func NewKey() *Key {
-	seed := make([]byte, ed25519.SeedSize)
-	_, _ = rand.Read(seed) // never fails
-	return seededKey(seed)
+	_, secret, _ := ed25519.GenerateKey(nil) // never fails
+	return newKey(secret)
 }
 
-func seededKey(seed []byte) *Key {
-	k := &Key{secret: ed25519.NewKeyFromSeed(seed)}
-	copy(k.Signer[:], k.secret.Public().(ed25519.PublicKey))
-	return k
+func newKey(secret ed25519.PrivateKey) *Key {
+	return &Key{[32]byte(secret.Public().(ed25519.PublicKey)), secret}
 }
 
 // LoadKey reads a key from a file made by crew engine key. It refuses a file that others can read.
@@ -53,7 +49,7 @@ func LoadKey(file string) (*Key, error) {
 	for line := range strings.Lines(string(text)) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), secretPrefix); ok {
 			if seed, err := keyText.DecodeString(text); err == nil && len(seed) == ed25519.SeedSize {
-				return seededKey(seed), nil
+				return newKey(ed25519.NewKeyFromSeed(seed)), nil
 			}
 		}
 	}
@@ -70,15 +66,12 @@ func (k *Key) Save(file string) error {
 		return fmt.Errorf("write the key: %w", err)
 	}
 	_, err = fmt.Fprintf(f, "# Whoever has this file can run commands on the workers that trust\n# %s\n%s%s\n",
-		k.Line(), secretPrefix, keyText.EncodeToString(k.secret.Seed()))
+		Line(k.Signer), secretPrefix, keyText.EncodeToString(k.secret.Seed()))
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write the key: %w", err)
 	}
 	return nil
 }
-
-// Line returns the line that makes a worker trust k. See the function Line.
-func (k *Key) Line() string { return Line(k.Signer) }
 
 // Line returns the line for a public key in a file of trusted keys.
 func Line(signer [32]byte) string { return publicPrefix + keyText.EncodeToString(signer[:]) }

@@ -27,11 +27,11 @@ func TestKeyFiles(t *testing.T) {
 		crewtest.WriteFile(t, name, text, 0o600)
 		return name
 	}
-	_, err = LoadKeys([]string{write("# mine\n\n" + key.Line() + " ada@laptop\r\n")})
+	_, err = LoadKeys([]string{write("# mine\n\n" + Line(key.Signer) + " ada@laptop\r\n")})
 	require.NoError(t, err)
 	for text, why := range map[string]string{
-		"": "no key is trusted", "#\n" + key.Line() + "x": "line 2: this is not a public key",
-		publicPrefix: "not a public key", strings.Replace(key.Line(), publicPrefix, secretPrefix, 1): "secret",
+		"": "no key is trusted", "#\n" + Line(key.Signer) + "x": "line 2: this is not a public key",
+		publicPrefix: "not a public key", strings.Replace(Line(key.Signer), publicPrefix, secretPrefix, 1): "secret",
 	} {
 		_, err = LoadKeys([]string{write(text)})
 		require.ErrorContains(t, err, why)

@@ -65,8 +65,6 @@ func (a *attached) open(name string) (err error) {
 		return fmt.Errorf("%s is not a run: it is a request to add tasks that waits for a crew serve", r.Run)
 	case r.Progress == nil:
 		return fmt.Errorf("run %s is not detached: its submitter, process %d on %s, shows the results", r.Run, r.PID, task.Printable(r.Host))
-	case r.State == runHanding:
-		return fmt.Errorf("run %s is still being detached by process %d on %s: try again once that has ended", r.Run, r.PID, task.Printable(r.Host))
 	}
 	a.tasks, a.journal, a.outputs = a.lines(tasksFile), a.lines(journalFile), a.file(outputFile)
 	return nil
@@ -188,17 +186,11 @@ func (a *attached) output(p journal.Extent) (task.Output, error) {
 // Tasks returns the number of tasks of the run.
 func (a *attached) Tasks() uint64 { return a.run.Tasks }
 
-// Ended returns the exit status of the run, and why it ended early; "" if it did not. It
-// returns 0 and "" until the run is over.
-func (a *attached) Ended() (status int, early string) {
-	if o := a.end.Load(); o != nil {
-		return o.Status, string(o.Early)
-	}
-	return 0, ""
+// Finish removes the run from the hub. See wiring.Attached.
+func (a *attached) Finish() (status int, early string, err error) {
+	end := a.end.Load()
+	return end.Status, string(end.Early), a.s.forgetRun(a.run.Run)
 }
-
-// Forget removes the run from the hub, since all its results were shown.
-func (a *attached) Forget() error { return a.s.forgetRun(a.run.Run) }
 
 // Close closes the connection.
 func (a *attached) Close() error {

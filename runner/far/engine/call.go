@@ -31,7 +31,7 @@ func Main(c *wiring.Call, verb string) error {
 		if err := k.Save(c.Ctl.Run); err != nil {
 			return err
 		}
-		return write(c, k.Line()+"\n") // for the --trust file of workers
+		return write(c, credentials.Line(k.Signer)+"\n") // for the --trust file of workers
 	case "init":
 		return write(c, "# These are the least rights, as a part of nats-server.conf:\n"+leastRights())
 	}

@@ -25,7 +25,7 @@ func TestSignature(t *testing.T) {
 	t.Parallel()
 	key := credentials.NewKey()
 	other := credentials.NewKey()
-	trusted, err := credentials.LoadKeys([]string{key.Line()})
+	trusted, err := credentials.LoadKeys([]string{credentials.Line(key.Signer)})
 	require.NoError(t, err)
 	subject := taskSubject("q", "w", "=", "run")
 	checks := func(msg []byte, on string) error {
@@ -52,7 +52,7 @@ func TestSignature(t *testing.T) {
 
 	a = testAttempt()
 	sign(other, a, subject)
-	require.ErrorContains(t, checks(encode(kindAttempt, a), subject), "add "+other.Line())
+	require.ErrorContains(t, checks(encode(kindAttempt, a), subject), "add "+credentials.Line(other.Signer))
 	a.Signer = key.Signer
 	require.ErrorContains(t, checks(encode(kindAttempt, a), subject), "is wrong")
 	a.Expires = time.Now().Add(-3 * time.Second)

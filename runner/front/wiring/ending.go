@@ -90,9 +90,8 @@ func (end *ending) explain(e core.Ending, o *cli.Options) {
 
 // endAttached removes a detached run after all results were shown, and ends with its status.
 func (w *wiring) endAttached(end *ending) {
-	end.err = w.attached.Forget()
-	status, early := w.attached.Ended()
-	if end.status = status; early != "" {
+	status, early, err := w.attached.Finish()
+	if end.status, end.err = status, err; early != "" {
 		end.say("run " + w.opts.Ctl.Run + " ended early: " + early)
 	}
 }

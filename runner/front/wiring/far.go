@@ -77,9 +77,10 @@ type Call struct {
 // result, once it has ended.
 type Attached interface {
 	runner.Source
-	Tasks() uint64                     // number of tasks
-	Ended() (status int, early string) // exit status, and why the run ended early, if it did
-	Forget() error                     // removes the run from the engine
+	Tasks() uint64 // number of tasks
+	// Finish removes the run from the hub after all tasks were shown. It returns the exit status of the
+	// run, and why it ended early, if it did.
+	Finish() (status int, early string, err error)
 	Close() error
 }
 
