@@ -71,11 +71,10 @@ const (
 // others in an unnamed file, so only the index grows with the number of tasks: it takes 8 bytes per
 // slot, at a load factor between 7/16 and 7/8.
 type table struct {
-	index    []uint64         // hash in the upper half, entry number in the lower; 0 is free
-	free     func()           // frees the index
-	n        int              // number of entries; they are numbered from 1
-	pages    map[uint32]*page // by number
-	lastPage *page            // the page used last
+	index []uint64         // hash in the upper half, entry number in the lower; 0 is free
+	free  func()           // frees the index
+	n     int              // number of entries; they are numbered from 1
+	pages map[uint32]*page // by number
 
 	dir  string
 	file *os.File
@@ -203,9 +202,6 @@ func (t *table) clearFlags(f flags) {
 
 // page returns a page, and loads it into memory if necessary.
 func (t *table) page(number uint32) *page {
-	if t.lastPage != nil && t.lastPage.number == number {
-		return t.lastPage
-	}
 	p := t.pages[number]
 	if p == nil {
 		p = t.evict()
@@ -216,7 +212,6 @@ func (t *table) page(number uint32) *page {
 			t.err = cmp.Or(t.err, err)
 		}
 	}
-	t.lastPage = p
 	return p
 }
 
@@ -230,9 +225,6 @@ func (t *table) evict() *page {
 		t.file, _ = kernel.CreateUnnamed(t.dir)
 	}
 	for number, p := range t.pages {
-		if p == t.lastPage {
-			continue
-		}
 		if _, err := t.file.WriteAt(p.bytes(), p.offset()); err != nil { // also if there is no file
 			break
 		}
