@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"hash/crc32"
 	"iter"
 
@@ -158,8 +159,8 @@ func members(body []byte) iter.Seq2[[]byte, []byte] {
 				value = value[1:]
 				end, closing = stringLen(value), 1
 			case '[':
+				end, closing = listLen(value)-1, 1
 				value = value[1:]
-				end, closing = listLen(value), 1
 			default:
 				if end = bytes.IndexByte(value, ','); end < 0 {
 					end = len(value)
@@ -186,29 +187,15 @@ func stringLen(b []byte) int {
 	return -1
 }
 
-// listLen returns the index of the closing bracket of a list, or -1. A list of objects can contain
-// other lists.
+// listLen returns the index of the closing bracket of a list, or a negative number. Only a list of
+// objects can contain other brackets.
 func listLen(b []byte) int {
-	if end := bytes.IndexByte(b, ']'); !bytes.HasPrefix(b, []byte("{")) {
-		return end
+	if !bytes.HasPrefix(b, []byte("[{")) {
+		return bytes.IndexByte(b, ']')
 	}
-	for i, depth := 0, 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			n := stringLen(b[i+1:])
-			if n < 0 {
-				return -1
-			}
-			i += n + 1
-		case '[':
-			depth++
-		case ']':
-			if depth--; depth < 0 {
-				return i
-			}
-		}
-	}
-	return -1
+	d := json.NewDecoder(bytes.NewReader(b))
+	_ = d.Decode(new(json.RawMessage))
+	return int(d.InputOffset()) - 1
 }
 
 // field returns the value of the named member, or nil.
