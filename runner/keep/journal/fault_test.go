@@ -55,9 +55,6 @@ func (w *world) note() {
 	}
 	if !o.dirty {
 		w.outputs = o.end
-		if o.pending.Len() > 0 {
-			w.outputs = o.pendingAt
-		}
 	}
 }
 

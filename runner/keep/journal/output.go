@@ -64,29 +64,26 @@ func (o *outputs) save(out task.Output) (extent, error) {
 		return extent{}, nil
 	}
 	o.mu.Lock()
-	off := o.end
-	o.end += n
-	if n > smallOutput {
-		o.mu.Unlock()
-		buf := bufio.NewWriterSize(io.NewOffsetWriter(o.file, off), int(min(n, bufferSize)))
-		w := outputWriter{buf, extent{off: off}}
-		_, err := out.WriteTo(&w)
-		err = cmp.Or(err, buf.Flush())
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.dirty = true // the next sync covers it
-		return w.extent, err
-	}
 	defer o.mu.Unlock()
-	if off != o.pendingAt+int64(o.pending.Len()) || o.pending.Len() > maxPending {
+	if n > smallOutput || o.pending.Len() > maxPending {
 		if err := o.flushLocked(); err != nil {
 			return extent{}, err
 		}
-		o.pendingAt = off
 	}
-	o.small = outputWriter{&o.pending, extent{off: off}}
-	_, err := out.WriteTo(&o.small)
-	return o.small.extent, err
+	w := outputWriter{&o.pending, extent{off: o.end + int64(o.pending.Len())}}
+	if n <= smallOutput {
+		_, err := out.WriteTo(&w)
+		return w.extent, err
+	}
+	o.end += n
+	o.mu.Unlock()
+	buf := bufio.NewWriterSize(io.NewOffsetWriter(o.file, w.extent.off), int(min(n, bufferSize)))
+	w.buf = buf
+	_, err := out.WriteTo(&w)
+	err = cmp.Or(err, buf.Flush())
+	o.mu.Lock()
+	o.dirty = true // the next sync covers it
+	return w.extent, err
 }
 
 // flush writes the buffered outputs.
@@ -100,8 +97,8 @@ func (o *outputs) flushLocked() error {
 	if o.pending.Len() == 0 {
 		return nil
 	}
-	_, err := o.file.WriteAt(o.pending.Bytes(), o.pendingAt)
-	o.pendingAt += int64(o.pending.Len())
+	_, err := o.file.WriteAt(o.pending.Bytes(), o.end)
+	o.end += int64(o.pending.Len())
 	o.pending.Reset()
 	o.dirty = true
 	return err

@@ -21,13 +21,11 @@ type outputs struct {
 	file   *os.File
 	number int64
 
-	syncMu    sync.Mutex // held while the file is synced; locked before mu
-	mu        sync.Mutex
-	dirty     bool // something was saved since the last sync, or by an earlier run
-	end       int64
-	small     outputWriter // writes to pending
-	pending   bytes.Buffer // to be written at pendingAt
-	pendingAt int64
+	syncMu  sync.Mutex // held while the file is synced; locked before mu
+	mu      sync.Mutex
+	dirty   bool // something was saved since the last sync, or by an earlier run
+	end     int64
+	pending bytes.Buffer // to be written at end
 }
 
 // outputName returns the name of a file of outputs.
@@ -61,7 +59,7 @@ func (d directory) removeOtherOutputs(o *outputs) {
 	}
 }
 
-// size returns the size in bytes, including buffered outputs.
+// size returns the size in bytes, without buffered outputs.
 func (o *outputs) size() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
