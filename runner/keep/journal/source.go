@@ -35,45 +35,46 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	past, settled := s.journal.cfg.Resume, s.journal.contents.settledFlags
 	e, closed := s.entry(t)
 	if closed {
 		return nil, io.EOF
 	}
-	if err := s.journal.contents.table.err; err != nil {
+	j, past, m := s.journal, &s.journal.cfg.Resume, t.Makes
+	if err := j.contents.table.err; err != nil {
 		t.Err = fmt.Errorf("read its journal entry: %w", err)
 	}
 	if past.Costs && t.Cost == 0 {
 		t.Cost = cost(&e)
 	}
 	t.Identity, t.Attempts = e.id, int(e.attempts)
-	switch {
-	case t.Makes != nil:
-		err = s.setMaking(t, &e)
-	case !e.reusable(), e.outcome.Failed() && past.RetryFailed:
-		if !e.has(done) {
-			t.Failures = int32(e.failures)
-			s.journal.contents.restorePrior(t)
+	settled, failed := e.has(j.contents.settledFlags), e.outcome.Failed()
+	var r *task.Result
+	switch again := !e.reusable() || failed && past.RetryFailed || m != nil && !e.outcome.Succeeded(); {
+	case !again && (!settled || past.Replay || past.Recall):
+		if r, err = j.recall(t, &e); err != nil && !errors.Is(err, os.ErrClosed) { // or Close was called
+			j.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
 		}
-	case e.has(settled) && !past.Replay && !past.Recall:
-		t.Done = e.result(t)
-	default:
-		t.Done, err = s.journal.recall(t, &e)
+	case !again && m == nil:
+		r = e.result(t)
+	case !e.has(done) && (m == nil || m.Stamp.Command == e.made.Command): // a changed command gets all its retries
+		t.Failures = int32(e.failures)
+		j.contents.restorePrior(t)
 	}
 	switch {
-	case t.Done != nil:
-		t.Attempts = 0
-		if e.has(settled) && !e.outcome.Failed() {
+	case m != nil:
+		setMaking(m, &e, r, err)
+	case r != nil:
+		t.Done, t.Attempts = r, 0
+		if settled && !failed {
 			t.Identity = identity{}
 		}
-	case err != nil && !errors.Is(err, os.ErrClosed): // or Close was called
-		s.journal.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
 	}
 	return t, nil
 }
 
-// setMaking sets the recorded facts about a task that makes files. The check decides later whether it is
-// done. A kill or a power cut may lose some of the task's work, but a wrong target is noticed:
+// setMaking sets the recorded facts about a task that makes files. r is its result, or nil if that was
+// shown, and err the error of reading it. The check decides later whether the task is done. A kill or a
+// power cut may lose some of its work, but a wrong target is noticed:
 //   - The task has begun, but its end is not recorded. It runs again.
 //   - Its end is recorded, which happens after the target was renamed, but a power cut has undone
 //     the rename. Then the target last changed before Stamp.Since.
@@ -81,25 +82,13 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 //     power cut. The target was synced before it was renamed, so it is complete. Any stamp in the
 //     journal is an old one and does not match, so the task runs again; without a stamp, the times
 //     of the files decide.
-func (s *Source) setMaking(t *task.Task, e *entry) (err error) {
-	j, m := s.journal, t.Makes
-	m.Known = e.knownState()
-	switch past := &j.cfg.Resume; {
-	case m.Known != task.KnownMade:
-		if !e.has(done) && e.made.Command == m.Stamp.Command { // a changed command gets all its retries
-			t.Failures = int32(e.failures)
-			j.contents.restorePrior(t)
-		}
-	case !e.has(j.contents.settledFlags) || past.Replay || past.Recall:
-		if m.Done, err = j.recall(t, e); err != nil {
-			m.Known = task.KnownUnmade
-			break
-		}
-		fallthrough
-	default:
-		m.Made = e.made
+func setMaking(m *task.Making, e *entry, r *task.Result, err error) {
+	switch {
+	case err == nil && e.reusable() && e.outcome.Succeeded():
+		m.Known, m.Made, m.Done = task.KnownMade, e.made, r
+	case e.flags&(done|begun) != 0:
+		m.Known = task.KnownUnmade
 	}
-	return err
 }
 
 // Buffered reports whether Next returns at once. See runner.Source.

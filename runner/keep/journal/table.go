@@ -45,17 +45,6 @@ const (
 
 func (e *entry) has(f flags) bool { return e.flags&f == f }
 
-// knownState returns the state of a task that makes files, as a resumed run knows it.
-func (e *entry) knownState() task.Known {
-	switch {
-	case e.reusable() && e.outcome.Succeeded():
-		return task.KnownMade
-	case e.flags&(done|begun) != 0:
-		return task.KnownUnmade
-	}
-	return task.NotKnown
-}
-
 // reusable reports whether a resumed run can use the result of an earlier one. It cannot if the
 // output was not captured and was still held back for order when that run ended, because it is
 // lost.
