@@ -118,14 +118,7 @@ func (j *Journal) Withdraw(tasks []*task.Task) error {
 // Succeeded returns the numbers of remembered tasks that succeeded, as ascending ranges with both
 // ends included. Call it before QueueTasks.
 func (j *Journal) Succeeded() (ranges [][2]uint64) {
-	var numbers []uint64
-	for e := range j.contents.table.all {
-		if e.has(done) && e.outcome.Succeeded() {
-			numbers = append(numbers, numberOf(e.id))
-		}
-	}
-	slices.Sort(numbers)
-	for _, n := range numbers {
+	for _, n := range j.numbers(func(e *entry) bool { return e.has(done) && e.outcome.Succeeded() }) {
 		if last := len(ranges) - 1; last >= 0 && ranges[last][1]+1 == n {
 			ranges[last][1] = n
 		} else {
@@ -135,6 +128,17 @@ func (j *Journal) Succeeded() (ranges [][2]uint64) {
 	return ranges
 }
 
+// numbers returns the numbers of the tasks with the wanted entries, in order.
+func (j *Journal) numbers(wanted func(*entry) bool) (list []uint64) {
+	for e := range j.contents.table.all {
+		if wanted(e) {
+			list = append(list, numberOf(e.id))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 // QueueTasks iterates over the tasks that earlier runs of the queue left, in the order of their
 // IDs. Ended tasks have Done set. Tasks that succeeded are left out once their results have been shown
 // and logged, unless they have a name. Use it once, after ClearLogged and Unlogged, because it allows
@@ -142,15 +146,8 @@ func (j *Journal) Succeeded() (ranges [][2]uint64) {
 func (j *Journal) QueueTasks() iter.Seq2[*task.Task, error] {
 	return func(yield func(*task.Task, error) bool) {
 		table := j.contents.table
-		var numbers []uint64
-		for e := range table.all {
-			if e.spec > 0 && !j.contents.droppable(e) {
-				numbers = append(numbers, numberOf(e.id))
-			}
-		}
-		slices.Sort(numbers)
 		envs := map[string][]string{}
-		for _, n := range numbers {
+		for _, n := range j.numbers(func(e *entry) bool { return e.spec > 0 && !j.contents.droppable(e) }) {
 			e := *table.find(j.queueID.identity(n))
 			t, err := j.restoreTask(&e, envs)
 			if err == nil {

@@ -62,14 +62,12 @@ type Log interface {
 const logPause = time.Second
 
 // Logs is a runner.Sink that passes events to the joblog and the results tree, and records which
-// results are there once that is durable. After an error of one log, no more results are recorded
-// as logged.
+// results are there once that is durable.
 type Logs struct {
 	journal  *Journal
 	logs     []Log
 	unsynced []identity // results logged since the last sync
 	due      time.Time  // time of the next sync
-	failed   bool
 }
 
 // Logs returns the sink for the given logs. It must come before Shown.
@@ -80,7 +78,7 @@ func (l *Logs) Consume(events []task.Event) (err error) {
 	for _, log := range l.logs {
 		err = cmp.Or(err, log.Consume(events))
 	}
-	if l.failed = l.failed || err != nil; l.failed || !l.journal.cfg.Output.Logs {
+	if err != nil || !l.journal.cfg.Output.Logs {
 		return err
 	}
 	for i := range events {
@@ -95,17 +93,18 @@ func (l *Logs) Consume(events []task.Event) (err error) {
 	return err
 }
 
-// sync makes all logs durable and records the results that are in them.
+// sync makes all logs durable and records the results that are in them. After an error, another sync
+// of the same results could succeed although they are lost.
 func (l *Logs) sync() (err error) {
-	if l.failed || len(l.unsynced) == 0 {
+	added := l.unsynced
+	if l.unsynced = nil; len(added) == 0 {
 		return nil
 	}
 	for _, log := range l.logs {
 		err = cmp.Or(err, log.Sync())
 	}
-	if l.failed = err != nil; !l.failed {
-		l.journal.appendNotes(appendNotes(nil, evLogged, l.unsynced))
-		l.unsynced = l.unsynced[:0]
+	if err == nil {
+		l.journal.appendNotes(appendNotes(nil, evLogged, added))
 	}
 	return err
 }
