@@ -164,9 +164,9 @@ var builtins = [...]list{
 	refused:  "[[ alias bind compgen complete compopt coproc enable fc function history jobs select shopt suspend unalias",
 	asText:   ". : builtin cd chdir command dirs echo exec false hash help kill popd pushd pwd source times true type umask",
 	asNumber: "bg break caller continue disown exit fg let logout return shift ulimit wait",
-	asName:   "getopts mapfile readarray setvar unset",
+	asName:   "getopts mapfile read readarray setvar unset",
 	declares: "declare export local readonly typeset",
-	special:  "[ eval printf read set test trap",
+	special:  "[ eval printf set test trap",
 }
 
 // useOf returns how a builtin treats its arguments. ok is false if name is not a builtin.
@@ -193,11 +193,11 @@ func (c *compiler) builtinPlace(args []arg, at int) place {
 		return c.printfPlace(args, at)
 	case name == "test", name == "[":
 		return c.testPlace(args, at)
-	case name == "set" && args[1].text == "--" && at > 1:
+	case name == "set" && args[1].text == "--":
 		return place{}
 	case name == "read" && takesPrompt(args, at):
 		return place{joined: true}
-	case name == "read", use == asName:
+	case use == asName:
 		return refuseName
 	}
 	return refuse("cannot be among the arguments of "+name+", which may evaluate them", `put it into a variable, as in x={}, and use "$x" where it is needed`)
@@ -221,17 +221,12 @@ func numberPlace(a arg) place {
 
 // printfPlace returns the place of the mark in args[at]. A value cannot be the variable of bash's printf -v.
 func (c *compiler) printfPlace(args []arg, at int) place {
-	format := 1
-	if len(args) > 2 && args[1].text == "--" {
-		format++
-	}
-	text := args[format].text
-	switch {
-	case strings.HasPrefix(args[1].text, "-v"), args[1].hasGap() && args[1].mayBeOption(), at == 1 && startsOption(text):
+	switch format := args[1]; {
+	case strings.HasPrefix(format.text, "-v"), !format.isStatic() && format.mayBeOption():
 		return refuseName
-	case at == format && args[at].leads() && format == 1:
+	case at == 1 && format.leads():
 		return place{check: noOption, joined: true}
-	case at > format && format == 1 && (args[format].leads() || strings.HasPrefix(text, gap)):
+	case at > 1 && (format.leads() || strings.HasPrefix(format.text, gap)):
 		return refuse("cannot be given to printf without a fixed format", `write one, as in printf '%s\n' {}`)
 	}
 	return place{}
@@ -247,11 +242,11 @@ func (c *compiler) testPlace(args []arg, at int) place {
 		after = args[at+1]
 	}
 	switch {
-	case at > 1 && (before.text == "-v" || before.text == "-R"):
+	case before.text == "-v" || before.text == "-R":
 		return refuseName
-	case at > 1 && (before.text == "-t" || comparing.has(before.text)), comparing.has(after.text):
+	case before.text == "-t" || comparing.has(before.text), comparing.has(after.text):
 		return numberPlace(args[at])
-	case !before.isStatic() && at > 1, !after.isStatic():
+	case !before.isStatic(), !after.isStatic():
 		return refuse("cannot stand in [ ] where it may be taken for an operator", `write the operator between two values, as in [ {} = "$x" ]`)
 	}
 	return place{joined: true}

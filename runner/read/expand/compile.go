@@ -210,14 +210,13 @@ func (c *compiler) assemble() []seg {
 	}
 	add(at, len(c.src), nil)
 	bare := strings.NewReplacer("'", "", `"`, "", `\`, "").Replace(c.src)
-	c.script.argsFree = !mayUseArguments().MatchString(c.src) && !mayUseArguments().MatchString(bare)
+	c.script.argsFree = !mayUseArguments().MatchString(bare)
 	unknown, _ := bashism(c.src)
 	c.script.bash = unknown != ""
 	return segs
 }
 
-// mayUseArguments matches scripts that may use or change their arguments. Quotes can hide this, so the
-// script is also matched without them.
+// mayUseArguments matches scripts, without their quotes, that may use or change their arguments.
 var mayUseArguments = lazily("[$`]|\\(\\s*\\)|\\.\\s|\\b(set|shift|getopts|source|for|select|function)\\b")
 
 // marksBetween returns the marks from offset from up to offset to.
