@@ -48,7 +48,6 @@ type worker struct {
 	hostLock *hostLock     // nil if the lock was not obtained, and without --ssh
 	done     chan struct{} // closed when the run is over
 	renewNow chan struct{} // asks renewLoop to renew the lease now
-	notices  *notifier
 
 	droppedOnce, ignoredOnce sync.Once // for the first notice about dropped tasks and ignored runs
 
@@ -67,7 +66,7 @@ type worker struct {
 	lease       *lease    // nil while the worker has none
 	hadLease    bool      // the worker has had a lease
 	previous    string    // ID under the latest lease that is lost, or of the previous worker on the host; "" for none
-	state       string    // ready, paused, draining or gone
+	state       string    // latest Presence.State
 	held        map[ID]*heldAttempt
 	tasks       map[uint64]*heldAttempt // by number in this worker's run, also under earlier leases
 	runs        map[string]*runState
@@ -100,8 +99,8 @@ func newWorker(work *wiring.Call) *worker {
 	w := &worker{
 		Call: work, host: hostName(work.Control.Name), values: len(work.Words()) > 0,
 		done: make(chan struct{}), renewNow: make(chan struct{}, 1), announceSem: make(chan struct{}, 1),
-		notices: &notifier{notice: work.Notice}, state: ready,
-		held: map[ID]*heldAttempt{}, tasks: map[uint64]*heldAttempt{}, runs: map[string]*runState{},
+		state: ready,
+		held:  map[ID]*heldAttempt{}, tasks: map[uint64]*heldAttempt{}, runs: map[string]*runState{},
 	}
 	for _, c := range work.Queue.Caps {
 		w.offers += fmt.Sprintf(",%s:%d", c.Name, len(c.Units))
@@ -141,12 +140,12 @@ func (w *worker) connect() (*session, error) {
 	if w.mark != "" {
 		return dial("", w.Notice, nats.UserInfo(w.mark, ""), dialStdio(w.Engine.TTL, endNow))
 	}
-	for {
+	for notices := (&notifier{notice: w.Notice}); ; {
 		s, err := connect(w.Engine.URL, w.Notice)
 		if !errors.Is(err, errNoServer) && !errors.Is(err, errSilent) {
 			return s, err
 		}
-		w.notices.notify(err.Error() + "; trying again")
+		notices.notify(err.Error() + "; trying again")
 		time.Sleep(connectRetry)
 	}
 }
@@ -204,13 +203,11 @@ func (w *worker) Consume(events []task.Event) error {
 		switch e := &events[i]; e.Kind {
 		case task.Finished:
 			w.taskFinished(e)
-		case task.Draining, task.Stopping:
-			w.setState(draining)
 		case task.Blocked:
 			if e.Blocking == nil || e.Blocking.By == task.ByPause {
 				w.renewSoon()
 			}
-		case task.Resized:
+		case task.Draining, task.Stopping, task.Resized:
 			w.renewSoon()
 		}
 	}
@@ -220,7 +217,7 @@ func (w *worker) Consume(events []task.Event) error {
 // Close returns once submitters have all results, or the lease is lost. It then announces that the
 // worker has ended.
 func (w *worker) Close(task.Stats) error {
-	w.setState(draining)
+	w.renewSoon() // it is draining
 	w.out.Flush()
 	w.mu.Lock()
 	for w.s.blobs.Count() > 0 { // submitters are still fetching them
@@ -238,16 +235,6 @@ func (w *worker) close() {
 	w.s.close()
 }
 
-func (w *worker) setState(state string) {
-	w.mu.Lock()
-	changed := w.state != state
-	w.state = state
-	w.mu.Unlock()
-	if changed {
-		w.renewSoon()
-	}
-}
-
 func (w *worker) renewSoon() { nudge(w.renewNow) }
 
 // nudge wakes the goroutine that receives from c or, if none does, makes its next receive return at
@@ -262,7 +249,9 @@ func nudge(c chan struct{}) {
 var errNoCommands = errors.New("this worker runs no commands: start it with --allow-commands --trust FILE")
 
 // noticef gives a notice unless the previous one was the same.
-func (w *worker) noticef(format string, args ...any) { w.notices.notify(fmt.Sprintf(format, args...)) }
+func (w *worker) noticef(format string, args ...any) {
+	w.s.notices.notify(fmt.Sprintf(format, args...))
+}
 
 // Host returns the worker's host name.
 func (w *worker) Host() string { return w.host }

@@ -170,12 +170,12 @@ func (l *lease) endLocked() {
 	}
 }
 
-// presence returns the worker's announcement. It first adapts the worker's state and seats to those of
-// its run, and returns the attempts that have not begun if the run is paused.
+// presence returns the worker's announcement. It adapts the worker's state and seats to those of its run,
+// and returns the attempts that have not begun if the run is paused.
 func (w *worker) presence(l *lease) Presence {
 	p := Presence{
 		Queue: w.Engine.Queue, Version: Version, ID: l.id, Host: w.host, Labels: w.Engine.Labels, Offers: w.offers, TTL: w.Engine.TTL, Job: Job{Signed: w.Engine.Commands}, Since: l.since,
-		Mark: w.mark,
+		Mark: w.mark, State: draining,
 	}
 	if w.values {
 		p.Template, p.Command = hex.EncodeToString(w.digest[:]), w.text
@@ -185,17 +185,15 @@ func (w *worker) presence(l *lease) Presence {
 		p.Done, p.Failed = now.Stats.Finished(), now.Stats.Failed()
 		switch now.State {
 		case task.StateRunning:
-			w.setState(ready)
+			p.State = ready
 		case task.StatePaused:
-			w.setState(paused)
-			w.returnUnbegun()
-		default:
-			w.setState(draining)
+			p.State = paused
+			defer w.returnUnbegun() // attempts that come from now on are returned anyway
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.State, p.After = w.state, w.previous
+	w.state, p.After = p.State, w.previous
 	for _, h := range w.tasks {
 		if h.lease.lost {
 			p.After = "" // not yet
