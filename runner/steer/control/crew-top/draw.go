@@ -150,10 +150,12 @@ func (v *view) body(c *canvas, y, rows int) {
 	}
 	past := len(v.tasks) - v.running
 	rest := rows - min(1+v.running, max(4, rows*2/3))
-	waits := fit(len(v.waits), min(rest, max(2, rest/2, rest-1-past)))
-	if v.endedChosen && rest-waits < 2 {
-		waits = 0
+	room := rest
+	if v.endedChosen { // it has a title, too
+		rest = max(rest, min(2, rows-1))
+		room = rest - 2
 	}
+	waits := fit(len(v.waits), min(room, max(2, rest/2, rest-1-past)))
 	ended := fit(past, rest-waits)
 	tasks := min(1+v.running, rows-waits-ended)
 	gap := 0
