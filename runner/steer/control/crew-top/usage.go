@@ -17,48 +17,45 @@ const tick = time.Second / 100
 
 // usage is the resource usage of a task's processes.
 type usage struct {
-	cpu    float64 // share of one processor since the last measurement or the start
-	memory int64   // resident bytes; pages shared by processes count several times
+	used   time.Duration // CPU time so far
+	cpu    float64       // share of one processor since the last measurement or the start
+	memory int64         // resident bytes; pages shared by processes count several times
 }
 
 // meter measures the resource usage of attempts.
 type meter struct {
 	list func() []kernel.Process // returns all processes
 	at   time.Time               // of the last measurement
-	used map[int]time.Duration   // CPU time of each attempt until then, by process ID
+	last map[int]usage           // its result
 }
 
 // measure returns the usage of attempts by process ID. attempts maps process IDs to start times. An
 // attempt consists of its process group and all descendants of that. Attempts whose processes cannot be
 // seen are missing from the result.
 func (m *meter) measure(now time.Time, attempts map[int]time.Time) map[int]usage {
-	used, found, all := map[int]time.Duration{}, map[int]usage{}, map[int]*kernel.Process{}
+	found, all := map[int]usage{}, map[int]*kernel.Process{}
 	if len(attempts) > 0 {
 		for _, p := range m.list() {
 			all[p.PID] = &p
 		}
 	}
 	for pid, p := range all {
-		owner := ownerOf(pid, all, attempts)
-		if owner == 0 {
-			continue
+		if owner := ownerOf(pid, all, attempts); owner != 0 {
+			u := found[owner]
+			found[owner] = usage{used: u.used + p.Used, memory: u.memory + p.Memory}
 		}
-		used[owner] += p.Used
-		u := found[owner]
-		u.memory += p.Memory
-		found[owner] = u
 	}
 	for pid, u := range found {
 		since, before := attempts[pid], time.Duration(0)
-		if old, ok := m.used[pid]; ok && since.Before(m.at) {
-			since, before = m.at, old
+		if old, ok := m.last[pid]; ok && since.Before(m.at) {
+			since, before = m.at, old.used
 		}
 		if passed := now.Sub(since); passed >= tick {
-			u.cpu = max(0, float64(used[pid]-before)) / float64(passed)
+			u.cpu = max(0, float64(u.used-before)) / float64(passed)
 			found[pid] = u
 		}
 	}
-	m.at, m.used = now, used
+	m.at, m.last = now, found
 	return found
 }
 

@@ -30,20 +30,20 @@ func TestMeter(t *testing.T) {
 	m := &meter{list: func() []kernel.Process { return list }}
 
 	// The first figure is the mean since the start.
-	require.Equal(t, map[int]usage{10: {cpu: 0.5, memory: 11}}, m.measure(start.Add(4*time.Second), attempts))
+	require.Equal(t, map[int]usage{10: {2 * time.Second, 0.5, 11}}, m.measure(start.Add(4*time.Second), attempts))
 
 	// The child ends, and its parent inherits its time.
 	list = nil
 	put(10, 1, 10, 300, 5)
 	put(12, 10, 12, 50, 2)
 	put(13, 1, 10, 0, 1)
-	require.Equal(t, map[int]usage{10: {cpu: 1.5, memory: 8}}, m.measure(start.Add(5*time.Second), attempts))
+	require.Equal(t, map[int]usage{10: {3500 * time.Millisecond, 1.5, 8}}, m.measure(start.Add(5*time.Second), attempts))
 
 	// The id is used again by another attempt.
 	list = nil
 	put(10, 1, 10, 20, 5)
 	attempts[10] = start.Add(6 * time.Second)
-	require.Equal(t, map[int]usage{10: {cpu: 0.2, memory: 5}}, m.measure(start.Add(7*time.Second), attempts))
+	require.Equal(t, map[int]usage{10: {200 * time.Millisecond, 0.2, 5}}, m.measure(start.Add(7*time.Second), attempts))
 
 	require.Empty(t, m.measure(start.Add(8*time.Second), nil))
 }
