@@ -26,17 +26,14 @@ func (w *wiring) openCurves() error {
 		}
 	}
 	here := machine.New("")
-	var timer *time.Timer
-	timer = time.AfterFunc(time.Hour, func() {
+	w.onClose(repeat(time.Second, func() time.Duration {
 		memory, load := 0.0, 0.0
 		if !o.Far() {
 			free, total, _ := here.Memory()
 			memory = float64(total - free)
 			load, _ = here.Load()
 		}
-		timer.Reset(w.curves.Sample(memory, load))
-	})
-	timer.Reset(time.Second) // timer is assigned by now
-	w.onClose(func() { timer.Stop() })
+		return w.curves.Sample(memory, load)
+	}))
 	return nil
 }

@@ -118,33 +118,44 @@ const (
 
 // adjustJobs resizes the pool as auto says, until stop is called or the user has resized it.
 func adjustJobs(auto *sched.Auto, do func(task.Command) task.Reply, resized *atomic.Bool) (stop func()) {
-	quit, here := make(chan struct{}), machine.New("")
+	here, last := machine.New(""), time.Now()
+	return repeat(autoInterval, func() (pause time.Duration) {
+		now := do(task.Command{Op: task.Look}).Snapshot
+		if now == nil || resized.Load() {
+			return 0
+		}
+		st := &now.Stats
+		ok, bad, skipped := st.InThisRun()
+		s := sched.Sample{Good: float64(ok+skipped) + (1-failurePart)*float64(bad), Ran: st.Ran, Busy: st.Busy, Idle: now.Blocking == nil || now.Blocking.By != task.BySlots}
+		if free, total, err := here.Memory(); err == nil {
+			s.Short = free < total/shortMemory
+		}
+		if before, n := auto.Workers(), auto.Next(s, time.Since(last)); n != before {
+			do(task.Command{Op: task.Resize, N: n})
+		}
+		if last = time.Now(); s.Idle {
+			return idleInterval
+		}
+		return autoInterval
+	})
+}
+
+// repeat calls f again and again, after the given pause and then after each that f returns, until f returns 0
+// or stop is called. When stop returns, no call of f is in progress.
+func repeat(pause time.Duration, f func() (pause time.Duration)) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
-		for last, pause := time.Now(), autoInterval; ; {
+		defer close(done)
+		for pause > 0 {
 			select {
 			case <-quit:
 				return
 			case <-time.After(pause):
-			}
-			now := do(task.Command{Op: task.Look}).Snapshot
-			if now == nil || resized.Load() {
-				return
-			}
-			st := &now.Stats
-			ok, bad, skipped := st.InThisRun()
-			s := sched.Sample{Good: float64(ok+skipped) + (1-failurePart)*float64(bad), Ran: st.Ran, Busy: st.Busy, Idle: now.Blocking == nil || now.Blocking.By != task.BySlots}
-			if free, total, err := here.Memory(); err == nil {
-				s.Short = free < total/shortMemory
-			}
-			if before, n := auto.Workers(), auto.Next(s, time.Since(last)); n != before {
-				do(task.Command{Op: task.Resize, N: n})
-			}
-			if last, pause = time.Now(), autoInterval; s.Idle {
-				pause = idleInterval
+				pause = f()
 			}
 		}
 	}()
-	return func() { close(quit) }
+	return func() { close(quit); <-done }
 }
 
 // maxTasks returns how many tasks can run at a time with the given numbers of descriptors and of
@@ -161,28 +172,17 @@ func maxTasks(files uint64, processes int64) int {
 // is the error of a file that cannot be examined. watchFiles polls, because that works on every file
 // system, unlike notification. When stop returns, no call of changed is in progress.
 func watchFiles(files []string, every time.Duration, changed func(gone error)) (stop func()) {
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		t := time.NewTicker(every)
-		defer t.Stop()
-		last, fresh := "", true
-		for {
-			select {
-			case <-quit:
-				return
-			case <-t.C:
-			}
-			now, gone := stampAll(files)
-			if now != last {
-				last, fresh = now, true
-			} else if fresh {
-				fresh = false
-				changed(gone)
-			}
+	last, fresh := "", true
+	return repeat(every, func() time.Duration {
+		now, gone := stampAll(files)
+		if now != last {
+			last, fresh = now, true
+		} else if fresh {
+			fresh = false
+			changed(gone)
 		}
-	}()
-	return func() { close(quit); <-done }
+		return every
+	})
 }
 
 // stampAll returns the stamps of files, and the first error of a file that cannot be examined.
