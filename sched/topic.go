@@ -147,8 +147,8 @@ func (p *byTopic) Done(slot int, it *Item, again bool) {
 }
 
 func (p *byTopic) fits(it *Item, slot int) bool {
-	t := p.groups[p.topicOf(it)]
-	return p.auto && p.mayServe(it.Key, slot) || t != nil && t.held < t.quota && p.mayServe(t.id, slot)
+	id := p.topicOf(it)
+	return p.mayServe(id, slot) && (p.auto || p.groups[id].held < p.groups[id].quota)
 }
 
 func (p *byTopic) Choice(it *Item) Choice {

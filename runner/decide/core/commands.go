@@ -30,7 +30,7 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	case task.Join:
 		reply.Slots = c.pool.join(cmd.Slot, c.stock(cmd.Slot.Offers), max(cmd.N, 1))
 	case task.Leave:
-		reply.Err = c.leave(cmd.N)
+		c.leave(cmd.N)
 	case task.Pause:
 		c.queue.paused = true
 	case task.Resume:
@@ -74,16 +74,12 @@ func (c *Core) resize(n int) error {
 	return nil
 }
 
-// leave removes a slot, and asks for the attempts back that wait there.
-func (c *Core) leave(slot int) error {
-	if slot < 0 || slot >= len(c.pool.slots) || c.pool.slots[slot].current == nil {
-		return fmt.Errorf("there is no worker %d", slot)
-	}
+// leave removes a slot that is in, and asks for the attempts back that wait there.
+func (c *Core) leave(slot int) {
 	c.pool.leave(slot)
 	for _, e := range c.pool.slots[slot].attempts {
 		c.recallOne(e)
 	}
-	return nil
 }
 
 // addTasks admits the tasks of cmd, if there is room for them. Their IDs come from Number or from
