@@ -134,12 +134,10 @@ func (c *Core) blocking() *task.Blocking {
 	case c.queue.blockedBy == sched.ForMachine && c.pool.machine.blockedBy == "": // something may start in a moment
 		return nil
 	case c.queue.count[queued] == all && c.blockingLimit(b, sched.ForSlot, nil): // all wait for the same
-	case c.queue.blockedBy != sched.ForSlot || c.queue.ready.Ready() == 0:
+	default:
 		list := c.waitingGroups()
 		b = &list[slices.IndexFunc(list, func(b task.Blocking) bool { return b.By != task.ByOrder })]
 		b.Input = c.queue.blockedBy == sched.ForSlot && c.readAheadFull()
-	default:
-		return nil
 	}
 	return b
 }
