@@ -56,13 +56,10 @@ func (c *claims) counter(limit string, at *host) *counter {
 	return (*at.stock)[limit]
 }
 
-// usesHostUnits reports whether a claim includes units of hosts.
-func (c *claims) usesHostUnits(of *Claim) bool {
-	return slices.ContainsFunc(of.Units, func(u Units) bool { return c.caps[u.Name] == nil })
-}
-
 // stranded reports whether a claim includes units that no host has.
-func (d *Dispatcher) stranded(c *Claim) bool { return d.usesHostUnits(c) && d.Width(c) == 0 }
+func (d *Dispatcher) stranded(c *Claim) bool {
+	return d.Width(c) == 0 && slices.ContainsFunc(c.Units, func(u Units) bool { return d.caps[u.Name] == nil })
+}
 
 // wide reports whether c claims several places.
 func (c *Claim) wide() bool { return c != nil && c.Places > 1 }

@@ -31,11 +31,9 @@ func newSlots() slots { return slots{byID: make([]slot, 1), changed: true} }
 
 // Join adds a slot.
 func (s *slots) Join(in Slot) {
-	at, found := slices.BinarySearch(s.ids, in.ID)
-	if found || in.ID < 1 {
+	if in.ID < 1 || slices.Contains(s.ids, in.ID) {
 		panic(fmt.Sprintf("internal error: slot %d may not join", in.ID))
 	}
-	s.ids = slices.Insert(s.ids, at, in.ID)
 	for len(s.byID) <= in.ID {
 		s.byID = append(s.byID, slot{})
 	}
@@ -44,26 +42,25 @@ func (s *slots) Join(in Slot) {
 		i = len(s.hosts)
 		s.hosts = append(s.hosts, &host{id: in.Host, stock: in.Stock})
 	}
+	h, x := s.hosts[i], &s.byID[in.ID]
 	in.Places = max(in.Places, 1)
-	h := s.hosts[i]
-	s.byID[in.ID].Slot, s.byID[in.ID].host, s.byID[in.ID].servedLast = in, h, false
-	at, _ = slices.BinarySearch(h.ids, in.ID)
-	h.ids = slices.Insert(h.ids, at, in.ID)
+	x.Slot, x.host, x.servedLast = in, h, false
+	s.ids, h.ids = append(s.ids, in.ID), append(h.ids, in.ID)
+	slices.Sort(s.ids)
+	slices.Sort(h.ids)
 	s.countPlaces(in.ID, 1)
 	s.changed = true
 }
 
 // Leave removes a slot. Items it holds stay with it until Done.
 func (s *slots) Leave(id int) {
-	at, found := slices.BinarySearch(s.ids, id)
-	if !found {
+	if !slices.Contains(s.ids, id) {
 		panic(fmt.Sprintf("internal error: slot %d may not leave", id))
 	}
-	s.ids = slices.Delete(s.ids, at, at+1)
 	s.countPlaces(id, -1)
+	h, gone := s.byID[id].host, func(o int) bool { return o == id }
 	s.byID[id].Places = 0
-	h := s.byID[id].host
-	h.ids = slices.DeleteFunc(h.ids, func(o int) bool { return o == id })
+	s.ids, h.ids = slices.DeleteFunc(s.ids, gone), slices.DeleteFunc(h.ids, gone)
 	s.hosts = slices.DeleteFunc(s.hosts, func(h *host) bool { return h.places.all == 0 })
 	s.changed = true
 }
