@@ -312,13 +312,9 @@ func (f *Fold) attemptEnded(r *run, o *openTask, l *Line, final bool) {
 			}
 		}
 	}
-	switch {
-	case !l.At.IsZero():
-	case r.End.IsZero(): // it has no time at all
+	if l.At.IsZero() { // and so have all lines before it
 		f.timeline.more++
 		return
-	default:
-		a.Start = r.End.UnixNano()
 	}
 	f.addToTimeline(a, l)
 }

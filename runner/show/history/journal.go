@@ -37,8 +37,6 @@ func (r *reader) journalTask(rec *record) {
 	switch rec.Name {
 	case "accepted":
 		l.Name = "admitted"
-	case "started":
-		l.At = rec.Start
 	case "attempt":
 		switch l.Name = "finished"; {
 		case rec.Outcome == task.Cancelled: // the next run repeats the task
