@@ -3,13 +3,15 @@ package engine
 import (
 	"bytes"
 	"context"
-
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,12 +23,20 @@ import (
 	"crew/runner/keep/journal"
 )
 
+// dispatcher returns a dispatcher that does not serve yet.
+func (b *broker) dispatcher(connect func() (net.Conn, error)) *dispatcher {
+	b.runs = b.t.TempDir()
+	d, err := newDispatcher(b.t.Context(), b.connect(nil), connect, b.runs, 0, quiet)
+	require.NoError(b.t, err)
+	return d
+}
+
+// noProcess connects no process of a run.
+func noProcess() (net.Conn, error) { return nil, errors.New("there is no process") }
+
 // dispatches starts a dispatcher that starts no processes.
 func (b *broker) dispatches() {
-	b.runs = b.t.TempDir()
-	none := func() (net.Conn, error) { return nil, errors.New("there is no process") }
-	d, err := newDispatcher(b.t.Context(), b.connect(nil), none, b.runs, 0, quiet)
-	require.NoError(b.t, err)
+	d := b.dispatcher(noProcess)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -100,11 +110,9 @@ func (identified) Next(number func() uint64) (*task.Task, error) {
 // in memory.
 func TestForgotten(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
-		none := func() (net.Conn, error) { return nil, errors.New("there is no process") }
-		d, err := newDispatcher(t.Context(), b.connect(nil), none, t.TempDir(), 0, quiet)
-		require.NoError(t, err)
+		d := b.dispatcher(noProcess)
 		o := Order{from: "ada", Record: &runRecord{RunInfo: RunInfo{Run: "r", Progress: &Progress{}}}, Tasks: &travel.Blob{Size: maxTasks}}
-		_, err = d.addRun(&o)
+		_, err := d.addRun(&o)
 		require.Equal(t, errFull, err)
 		o.Tasks.Size = 0
 		h, err := d.addRun(&o)
@@ -112,6 +120,27 @@ func TestForgotten(t *testing.T) {
 		require.NoError(t, d.forget(h))
 		require.False(t, h.expiry.Stop())
 		require.Empty(t, d.all())
+		d.cancel()
+		d.wg.Wait()
+	})
+}
+
+// However many runs of a user have processes, the runs of another get theirs.
+func TestProcessesOfUsers(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		var d *dispatcher
+		var begun atomic.Int32
+		d = b.dispatcher(func() (net.Conn, error) {
+			begun.Add(1)
+			<-d.ctx.Done()
+			return noProcess()
+		})
+		for i := range maxProcesses + 2 {
+			info := RunInfo{Run: fmt.Sprint(i), User: fmt.Sprint(i > maxProcesses), State: runRunning, Progress: &Progress{}}
+			d.superviseLocked(d.newRun(runRecord{RunInfo: info}), nil)
+		}
+		synctest.Wait()
+		require.EqualValues(t, maxProcesses+1, begun.Load())
 		d.cancel()
 		d.wg.Wait()
 	})

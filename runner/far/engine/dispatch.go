@@ -33,7 +33,7 @@ const (
 	maxResults      = 1 << 30                 // bytes of output, unless the user sets another limit
 	maxTasks        = 1 << 30                 // bytes of records and tasks
 	maxRuns         = 10_000
-	maxProcesses    = 64 // processes of runs; other runs wait
+	maxProcesses    = 64 // processes of runs of a user; the other runs wait
 )
 
 // dispatcher holds the detached runs: it stores their tasks, keeps a process for each that submits
@@ -45,7 +45,7 @@ type dispatcher struct {
 	maxOutput int64                    // most bytes of output
 	notices   *notifier
 
-	processSem chan struct{} // limits the processes of runs
+	processSems sync.Map // by user, a chan struct{} that limits the processes of runs
 
 	mu          sync.Mutex
 	runs        map[string]*hubRun
@@ -58,7 +58,7 @@ type dispatcher struct {
 // newDispatcher returns a dispatcher that uses the connection s. Runs may have up to most bytes of
 // output; 0 means maxResults. It runs until ctx is done or serve returns.
 func newDispatcher(ctx context.Context, s *session, connect func() (net.Conn, error), dir string, most int64, notice func(string)) (*dispatcher, error) {
-	d := &dispatcher{s: s, connect: connect, dir: dir, maxOutput: cmp.Or(most, maxResults), notices: &notifier{notice: notice}, runs: map[string]*hubRun{}, processSem: make(chan struct{}, maxProcesses)}
+	d := &dispatcher{s: s, connect: connect, dir: dir, maxOutput: cmp.Or(most, maxResults), notices: &notifier{notice: notice}, runs: map[string]*hubRun{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -235,14 +235,16 @@ func (d *dispatcher) superviseLocked(h *hubRun, o *Order) {
 			h.fetch(o)
 		}
 		close(h.fetched)
+		of, _ := d.processSems.LoadOrStore(h.record.User, make(chan struct{}, maxProcesses))
+		sem := of.(chan struct{})
 		for h.state() == runRunning && h.ctx.Err() == nil {
 			select {
-			case d.processSem <- struct{}{}:
+			case sem <- struct{}{}:
 			case <-h.ctx.Done():
 				return
 			}
 			status, err := h.runProcess()
-			<-d.processSem
+			<-sem
 			if err != nil && h.ctx.Err() == nil {
 				h.notices.notify(err.Error())
 			}

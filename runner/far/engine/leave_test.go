@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,8 +28,7 @@ func TestLeft(t *testing.T) {
 				ctx, over := context.WithCancel(t.Context())
 				hub := func() {
 					s := b.connect(nil)
-					none := func() (net.Conn, error) { return nil, errors.New("there is no process") }
-					d, err := newDispatcher(ctx, s, none, dir, 0, quiet)
+					d, err := newDispatcher(ctx, s, noProcess, dir, 0, quiet)
 					require.NoError(t, err)
 					sleep(ctx, time.Duration(hubs.IntN(5000))*time.Millisecond)
 					s.close() // as if killed
