@@ -32,10 +32,11 @@ func ListenAt(listen string, hosts []string, certificate bool) (l Listening, err
 		host, port, err = strings.Trim(listen, "[]"), "4222", nil
 	}
 	_, notNumber := strconv.Atoi(host) // nil for a port without a colon
-	if l.Port, err = strconv.Atoi(port); err != nil || notNumber == nil || l.Port < 0 || l.Port > 65535 || strings.Contains(host, ":") && net.ParseIP(host) == nil {
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || notNumber == nil || strings.Contains(host, ":") && net.ParseIP(host) == nil {
 		return l, fmt.Errorf("%q is not an address to listen on: write HOST:PORT, such as %s or 0.0.0.0:4222", listen, loopback)
 	}
-	l.Host = cmp.Or(host, "0.0.0.0")
+	l.Host, l.Port = cmp.Or(host, "0.0.0.0"), int(number)
 	ip := net.ParseIP(l.Host)
 	if ip == nil && host != "localhost" {
 		if a, err := net.ResolveIPAddr("ip", host); err != nil {
@@ -48,9 +49,7 @@ func ListenAt(listen string, hosts []string, certificate bool) (l Listening, err
 	switch {
 	case len(hosts) > 0:
 		l.Names = hosts
-	case !l.TLS || certificate:
-		l.Names = []string{l.Host}
-	case ip.IsUnspecified():
+	case !certificate && ip.IsUnspecified():
 		l.Names, err = ownNames(ip.To4() == nil)
 	default:
 		l.Names = []string{l.Host}
