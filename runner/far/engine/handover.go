@@ -158,7 +158,7 @@ func (u *uploader) upload(ctx context.Context) (run string, err error) {
 // handOver hands a run with its tasks over to the hub, and closes tasks. If it returns the error of
 // ctx, the hub keeps nothing of the run.
 func (s *session) handOver(ctx context.Context, record *runRecord, tasks task.Live, size int64) error {
-	lines, err := s.blobs.Add(tasks, size)
+	lines, err := s.blobs.Add(tasks, size), error(nil)
 	defer s.blobs.Drop(lines)
 	o := Order{Op: opStore, Run: record.Run, Record: record, Tasks: &lines}
 	for a := (Answer{Wait: true}); err == nil && a.Wait; {

@@ -48,7 +48,7 @@ func TestMadeIsGone(t *testing.T) {
 		path, tries := filepath.Join(t.TempDir(), "out"), 0
 		b.worker("a", 1, func(f *fake, a *Attempt) {
 			file := travel.File{Path: path, Mode: 0o640, Made: true, Sum: sha256.Sum256([]byte("made"))}
-			file.Blob, _ = f.s.blobs.Add(spool.Text("made"), 4)
+			file.Blob = f.s.blobs.Add(spool.Text("made"), 4)
 			if tries++; tries == 1 {
 				f.s.blobs.Drop(file.Blob)
 			}

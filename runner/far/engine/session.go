@@ -196,15 +196,11 @@ func (s *session) fail(nc *nats.Conn, why error) {
 // A user whose connection was cut is refused only on reconnecting, and the reason for a closed
 // connection is reported by another goroutine, so explain waits a little for either.
 func (s *session) explain(err error) error {
-	const wait = reconnectWait / 10
-	for range awayAfter / wait {
-		if !isTransient(err) || s.nc.IsConnected() || s.nc.ClosedHandler() == nil { // see close
-			break
-		}
+	if isTransient(err) && !s.nc.IsConnected() && s.nc.ClosedHandler() != nil { // see close
 		select {
 		case <-s.refused:
-			return s.refusedErr
-		case <-time.After(wait):
+		case <-s.nc.StatusChanged(nats.CONNECTED):
+		case <-time.After(awayAfter):
 		}
 	}
 	select {

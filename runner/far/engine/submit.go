@@ -299,9 +299,7 @@ func (x *submitter) sendAttempt(ctx context.Context, p *pendingAttempt) error {
 		return fmt.Errorf("send the task to its worker: it is %d bytes, more than the limit of %d", len(msg), maxTaskSize)
 	}
 	if len(msg) > maxMessage {
-		if p.body, err = x.s.blobs.Add(spool.Text(msg), int64(len(msg))); err != nil {
-			return err
-		}
+		p.body = x.s.blobs.Add(spool.Text(msg), int64(len(msg)))
 		msg = encode(kindAttempt, &Attempt{ID: m.ID, Token: m.Token, Whole: p.body, Trip: travel.Trip{User: m.User}})
 	}
 	x.attempts.send(p.worker, msg, func() { x.attempts.markDelivered(p) })

@@ -234,8 +234,8 @@ func (w *worker) final(h *heldAttempt, r *task.Result) *Final {
 // long.
 func (w *worker) setOutput(as *FinalOutput, o task.Output) (err error) {
 	if live, holds := o.(interface{ Hold() task.Live }); holds && o.Len() > maxInline {
-		as.Blob, err = w.s.blobs.Add(live.Hold(), o.Len())
-		return err
+		as.Blob = w.s.blobs.Add(live.Hold(), o.Len())
+		return nil
 	}
 	var text bytes.Buffer
 	_, err = o.WriteTo(&text)

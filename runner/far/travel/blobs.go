@@ -54,21 +54,17 @@ func NewBlobs(requester *outbox.Requester, user string) *Blobs {
 	return &Blobs{requester: requester, user: user, place: rand.Text(), down: outbox.NewWindow(), up: outbox.NewWindow()}
 }
 
-// Add makes the first size bytes of content a blob until Drop, which closes content. After an error
-// content is closed.
-func (b *Blobs) Add(content task.Live, size int64) (Blob, error) {
+// Add makes the first size bytes of content a blob until Drop, which closes content.
+func (b *Blobs) Add(content task.Live, size int64) Blob {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.owned == nil {
-		if _, err := b.requester.Conn.Subscribe(Subject(b.user, b.place), b.answer); err != nil {
-			_ = content.Close()
-			return Blob{}, err
-		}
+		_, _ = b.requester.Conn.Subscribe(Subject(b.user, b.place), b.answer) // this fails if the connection is closed for good
 		b.owned = map[string]task.Live{}
 	}
 	k := Blob{b.place, rand.Text(), size}
 	b.owned[k.Name] = content
-	return k, nil
+	return k
 }
 
 // Drop removes blobs and closes their content. It ignores blobs that do not exist.

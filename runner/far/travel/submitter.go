@@ -113,10 +113,7 @@ func (s *Submitter) put(path string) (f File, err error) {
 	if p != nil {
 		in.Close()
 	} else {
-		p = &sent{}
-		if p.Blob, err = s.blobs.Add(in, f.Size); err != nil {
-			return f, err
-		}
+		p = &sent{Blob: s.blobs.Add(in, f.Size)}
 		s.sent[f.Sum] = p
 	}
 	p.uses++

@@ -285,8 +285,7 @@ func TestBlobs(t *testing.T) {
 	t.Parallel()
 	both := newBlobs(t)
 	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
-	b, err := both[1].Add(spool.Text(text), int64(len(text)))
-	require.NoError(t, err)
+	b := both[1].Add(spool.Text(text), int64(len(text)))
 	var got bytes.Buffer
 	require.NoError(t, both[0].Pull(t.Context(), "web1", b, 16, &got))
 	require.True(t, bytes.Equal(text[16:], got.Bytes()))

@@ -194,7 +194,7 @@ func (w *Worker) copy(dir, path string, f *File) error {
 	in, err := f.read(dir, path, content)
 	if err == nil {
 		in.Close()
-		f.Blob, err = w.blobs.Add(content.Hold(), f.Size)
+		f.Blob = w.blobs.Add(content.Hold(), f.Size)
 	}
 	return err
 }
