@@ -67,38 +67,27 @@ func (j *Journal) startOver() error {
 
 // copyLine writes the facts of ln that no later line of l overrides.
 func (d *draft) copyLine(l *contents, ln line) {
-	ev, id := string(ln.event), ln.id
-	if ev == evRun && l.runOffset == ln.off || ev == evClosed && l.closed {
-		d.write(ln.body)
-	}
-	e := l.table.find(id)
-	if e == nil || l.expired(e) {
-		return
-	}
-	if ev == evAccepted && e.spec == ln.off && !l.droppable(e) {
+	ev, e, prior := string(ln.event), l.table.find(ln.id), l.prior[ln.id]
+	remembered := e != nil && !l.expired(e)
+	switch {
+	case ev == evRun && l.runOffset == ln.off, ev == evClosed && l.closed,
+		remembered && ev == evAccepted && e.spec == ln.off && !l.droppable(e),
+		remembered && slices.Contains(prior.offsets, ln.off):
 		d.write(setTrue(ln.body, deliveredName, false))
 	}
-	if slices.Contains(l.prior[id].offsets, ln.off) {
-		d.write(ln.body)
-	}
-	if e.offset != ln.off {
+	if !remembered || e.offset != ln.off {
 		return
 	}
 	if e.has(begun) || e.duration > 0 && (!e.has(done) || e.outcome == task.Skipped) { // a skipped task has the duration of an earlier attempt
-		d.writeKnown(e, ln.body, l.prior[id].omitted)
+		d.writeKnown(e, ln.body, prior.omitted)
 	}
 	switch {
 	case e.has(done):
-		d.write(d.moveOutputs(endedBody(e, ln.body)))
-	case ev == evStarted && l.running[id] == ln.off: // must be the last line about the task
+		body := setTrue(setTrue(ln.body, evShown, e.has(shown)), evLogged, e.has(logged))
+		d.write(d.moveOutputs(body))
+	case ev == evStarted && l.running[ln.id] == ln.off: // must be the last line about the task
 		d.write(ln.body)
 	}
-}
-
-// endedBody returns the body of an evEnded line, updated with whether the result has been shown and
-// logged.
-func endedBody(e *entry, body []byte) []byte {
-	return setTrue(setTrue(body, evShown, e.has(shown)), evLogged, e.has(logged))
 }
 
 // setTrue appends the named member to body, or removes it.
