@@ -39,23 +39,20 @@ func (j *Journal) Ended(a task.Attempt, r *task.Result, final bool) {
 	}
 	j.saveMu.RLock()
 	defer j.saveMu.RUnlock()
-	var saved [len(streams)]extent
+	var saved []byte
 	for i, out := range [...]task.Output{r.Stdout, r.Stderr} {
-		var err error
-		if saved[i], err = j.out.save(out); err == nil && saved[i].n != task.Length(out) {
-			err = fmt.Errorf("an output of %d bytes gave %d", out.Len(), saved[i].n)
+		p, err := j.out.save(out)
+		if n := task.Length(out); err == nil && p.n != n {
+			err = fmt.Errorf("an output of %d bytes gave %d", n, p.n)
 		}
 		if err != nil {
 			j.fail(fmt.Errorf("keep output: %w", err))
 			return
 		}
+		saved = appendExtent(saved, streams[i], p)
 	}
 	_ = j.append(false, func(b []byte) []byte {
-		b = appendResult(b, evEnded, a.Task, r)
-		for i, name := range streams {
-			b = appendExtent(b, name, saved[i])
-		}
-		b = appendAttempts(b, r.Before)
+		b = appendAttempts(append(appendResult(b, evEnded, a.Task, r), saved...), r.Before)
 		if r.Omitted > 0 {
 			b = task.AppendInt(b, "omitted", int64(r.Omitted))
 		}
