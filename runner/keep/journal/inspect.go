@@ -180,11 +180,8 @@ const MaxMentioned = 10
 
 func (l *contents) summary() *Summary {
 	s := &Summary{
-		Command: Command{Line: string(l.head.Command), Dir: string(l.head.Dir)}, Closed: l.closed, Counts: l.Counts,
+		Command: Command{Line: string(l.head.Command), Dir: string(l.head.Dir)}, Begun: l.run.At, Before: l.run.Done, Closed: l.closed, Counts: l.Counts,
 		JournalBytes: l.scan.end, OutputBytes: l.outputs, Damage: l.scan.damage(),
-	}
-	if run, err := readRecord(l.file, l.runOffset); err == nil {
-		s.Begun, s.Before = run.At, run.Done
 	}
 	running := slices.Sorted(maps.Values(l.running))
 	for _, off := range running[:min(len(running), MaxMentioned)] {

@@ -304,10 +304,8 @@ func (j *Journal) resume() error {
 // if Resume.Changed is set.
 func (j *Journal) checkPrograms() error {
 	now := j.cfg.Command.Programs
-	if j.contents.runOffset > 0 && j.contents.used() {
-		if r, _ := readRecord(j.contents.file, j.contents.runOffset); r.Programs != "" {
-			j.programs = strings.Split(string(r.Programs), "\n")
-		}
+	if before := j.contents.run.Programs; j.contents.used() && before != "" {
+		j.programs = strings.Split(string(before), "\n")
 	}
 	for _, p := range j.programs {
 		if _, path, _ := strings.Cut(p, " "); !slices.Contains(now, p) {

@@ -31,7 +31,8 @@ type contents struct {
 	last         uint64 // highest task number of a queue
 	outEnd       int64  // end of the last output
 	closed       bool   // the latest run ended normally
-	runOffset    int64  // offset of the latest evRun
+	run          *record
+	runOffset    int64 // offset of run, the latest evRun
 
 	delivery    string     // ID of the latest delivery that is complete
 	undelivered []identity // tasks that count only if their delivery is complete
@@ -61,7 +62,7 @@ func (l *contents) load(f io.ReaderAt, size int64, path string) (err error) {
 	}
 	const perTask = 700 // typical bytes per task; if a task takes less, the table grows
 	l.file, l.table, l.last = f, newTable(filepath.Dir(path), int(size/perTask)), l.head.Last
-	l.running, l.prior = map[identity]int64{}, map[identity]priorAttempts{}
+	l.running, l.prior, l.run = map[identity]int64{}, map[identity]priorAttempts{}, &record{}
 	for ln := range l.scan.lines(io.NewSectionReader(f, 0, size)) {
 		l.apply(ln)
 	}
@@ -124,6 +125,7 @@ func (l *contents) apply(ln line) {
 		l.withdrawUndelivered()
 		clear(l.running)
 		l.closed, l.runOffset = false, ln.off
+		l.run, _ = parse(ln.body)
 	case evClosed:
 		l.closed = true
 	case evShown:
