@@ -26,7 +26,7 @@ func helpWidth() int {
 // takeTopic sets o.Print to the answer to crew help TOPIC: help on a command or an option, or a part of
 // the manual. It returns a UsageError for an unknown topic.
 func (o *Options) takeTopic(words []string) error {
-	topic := strings.TrimPrefix(strings.Join(words, " "), "crew ")
+	topic := strings.TrimSpace(strings.TrimPrefix(strings.Join(words, " "), "crew "))
 	known := topic
 	if len(topic) > len("-x") { // letters differ in case
 		known = strings.ToLower(topic)

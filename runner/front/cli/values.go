@@ -38,10 +38,7 @@ var parsers = map[string]any{
 // field means the limit of the run.
 func parseLimit(s string) (task.Seconds, error) {
 	d, err := task.ParseDuration(s)
-	if d == 0 {
-		d = -1
-	}
-	return task.Seconds(d), err
+	return task.Seconds(cmp.Or(d, -1)), err
 }
 
 // parseOutput parses how much output a hub keeps.
