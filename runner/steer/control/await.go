@@ -30,18 +30,14 @@ func (c *conn) await(r *Request) (*Reply, error) {
 	return nil, cmp.Or(err, unknown)
 }
 
-// join shows tasks that were there before f was made, as if it had been there first.
-func (f *follower) join(ids []uint64) error {
-	if len(ids) == 0 {
-		return nil
-	}
+// join shows tasks that were there before f was made, as if it had been there first. It returns what sendPast does.
+func (f *follower) join(ids []uint64) (unknown, err error) {
 	for _, w := range f.s.ask(task.Command{Op: task.Explain, IDs: ids}).Wheres {
 		if w.State == "running" {
 			f.tasks[w.Task].attempt = w.Attempt
 		}
 	}
-	unknown, err := f.sendPast()
-	return cmp.Or(err, unknown)
+	return f.sendPast()
 }
 
 // sendPast sends the ends of tasks that have ended already. unknown is an error for the first task without

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -83,6 +84,8 @@ func (r *run) do(cmd task.Command) task.Reply {
 			reply.Wheres = append(reply.Wheres, w)
 		}
 		return reply
+	case task.Unfinished:
+		return task.Reply{IDs: slices.DeleteFunc(cmd.IDs, func(id uint64) bool { return r.wheres[id].State == "ended" })}
 	}
 	r.did = append(r.did, cmd)
 	return task.Reply{Err: r.err, IDs: cmd.IDs}

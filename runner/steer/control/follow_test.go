@@ -71,3 +71,20 @@ func TestSlowWatcher(t *testing.T) {
 	require.Positive(t, lost)
 	require.GreaterOrEqual(t, got, int64(maxEvents))
 }
+
+// TestForgottenBesideNew checks that new tasks run to their end although nothing is known any more of one that
+// was there.
+func TestForgottenBesideNew(t *testing.T) {
+	r := newRun(t, func(c *Config) {
+		c.Feed = func(_ *Addition, numbered func(_, _ []uint64)) error {
+			numbered([]uint64{1, 2}, []uint64{1})
+			return nil
+		}
+	})
+	r.wheres[1] = task.Where{State: "ended"}
+	replies, over := r.call(Request{Op: "add", Wait: true, Add: &Addition{Command: []task.Bytes{"x"}}})
+	<-replies
+	r.end(r.start(2, 1), task.OK, true)
+	require.ErrorContains(t, <-over, "task 1 has ended, and no more is known of it")
+	require.Len(t, (<-replies).Ended, 1)
+}

@@ -332,7 +332,11 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	}
 	c.reply(&Reply{Tasks: ids, Known: known})
 	_ = c.flush()
-	if err = f.join(known); err == nil {
+	var unknown error
+	if len(known) > 0 {
+		unknown, err = f.join(known)
+	}
+	if err == nil {
 		err = f.follow(false)
 	}
 	if err == error(errOver) {
@@ -342,5 +346,5 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	if err != nil && len(left) > 0 {
 		_, _ = c.doEach(task.Command{Op: task.Cancel, IDs: left})
 	}
-	return &Reply{Ended: f.ended}, err
+	return &Reply{Ended: f.ended}, cmp.Or(err, unknown)
 }
