@@ -48,7 +48,7 @@ func (r *reader) journalTask(rec *record) {
 	case "ended":
 		last := r.retried[rec.ID]
 		for _, a := range rec.Attempts { // compaction may have removed their own lines
-			if a.Attempt > last && last != rec.Attempt-1 {
+			if a.Attempt > last {
 				r.emit(rec.earlier(a))
 			}
 		}
