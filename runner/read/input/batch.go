@@ -29,13 +29,7 @@ func (l Limits) batches() bool { return l.Records > 1 || l.Chars > 0 }
 // nextBatch returns the task of as many records as go into one command. A record with an Err
 // becomes a task of its own.
 func (t *Tasks) nextBatch(number func() uint64) (*task.Task, error) {
-	var n int
-	var err error
-	if t.cfg.Limits.Workers > 1 {
-		n, err = t.countShare()
-	} else {
-		n, err = t.countFitting(math.MaxInt)
-	}
+	n, err := t.countShare()
 	if err != nil {
 		return nil, err
 	}
@@ -130,13 +124,13 @@ func (t *Tasks) readToQueue() error {
 // Linux allows in a command.
 const maxQueuedBytes = 2 << 20
 
-// countShare returns how many records go into the next command. The workers share the last records, which
+// countShare returns how many records go into the next command. Several workers share the last records, which
 // are at most one full command for each worker. countShare reads until there are more or the input ends.
 func (t *Tasks) countShare() (int, error) {
 	workers := t.cfg.Limits.Workers
 	full, err := t.countFitting(math.MaxInt)
-	if err != nil {
-		return 0, err
+	if err != nil || workers < 2 {
+		return full, err
 	}
 	for t.sharers == 0 {
 		switch {
