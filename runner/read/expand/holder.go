@@ -55,14 +55,12 @@ func (s *site) redirectPlace(r *syntax.Redirect, word *syntax.Word) place {
 // feedsShell reports whether a shell reads the output or the here-document of the mark's
 // statement as its script.
 func (s *site) feedsShell() bool {
-	own := true
 	for i, n := range slices.Backward(s.stack) {
 		switch n := n.(type) {
 		case *syntax.Stmt:
-			if own && writesToShell(n) || slices.ContainsFunc(n.Redirs, func(r *syntax.Redirect) bool { return writesToShell(r) }) {
+			if writesToShell(n) {
 				return true
 			}
-			own = false
 			if i+1 < len(s.stack) {
 				if r, ok := s.stack[i+1].(*syntax.Redirect); ok && (r.Hdoc != nil || r.Op == syntax.WordHdoc) && readsScript(n) {
 					return true
@@ -81,10 +79,9 @@ func (s *site) feedsShell() bool {
 	return false
 }
 
-// writesToShell reports whether n, a statement or its redirection, writes to a process substitution that
-// runs a shell.
-func writesToShell(n syntax.Node) bool {
-	for stack := range stacks(n) {
+// writesToShell reports whether a statement writes to a process substitution that runs a shell.
+func writesToShell(st *syntax.Stmt) bool {
+	for stack := range stacks(st) {
 		sub, ok := stack[len(stack)-1].(*syntax.ProcSubst)
 		if ok && sub.Op == syntax.CmdOut && slices.ContainsFunc(sub.Stmts, readsScript) {
 			return true
@@ -130,12 +127,10 @@ func (s *site) assignPlace(i int) place {
 		return s.c.assignmentPlace(a.Name.Value)
 	}
 	name := ""
-	if a.Name != nil && !a.Naked {
+	if a.Name != nil {
 		name = a.Name.Value
-	} else if a.Value != nil { // in quotes, as in export "x={}"
-		if name = Assigned(argOf(a.Value).text); name == "" {
-			return refuseName
-		}
+	} else if name = Assigned(argOf(a.Value).text); name == "" { // in quotes, as in export "x={}"
+		return refuseName
 	}
 	args := declared(d)
 	return s.c.declarationPlace(args, len(args), name)
@@ -150,10 +145,9 @@ func (c *compiler) declarationPlace(args []arg, at int, name string) place {
 	}
 	for _, a := range args[1:at] {
 		switch before, _, _ := strings.Cut(a.text, "="); {
-		case a.isStatic() && !startsOption(a.text), strings.Trim(a.text, "-xrgp") == "":
+		case !startsOption(a.text) && !strings.Contains(before, gap), strings.Trim(a.text, "-xrgp") == "":
 		case strings.Trim(a.text, "-xrgpi") == "":
 			p.check = number
-		case !startsOption(a.text) && !strings.Contains(before, gap):
 		default:
 			return refuseUnknown
 		}

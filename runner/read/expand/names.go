@@ -13,9 +13,6 @@ import (
 // have names, a placeholder of another tool or, with Refused, a placeholder for the record.
 // Braces after a $ or a backslash are text.
 func (c *Config) check(s string) error {
-	if strings.IndexByte(s, '{') < 0 && c.Insert != Refused {
-		return nil
-	}
 	for _, p := range scan(s, c) {
 		if c.Insert == Refused && p.ofRecord() {
 			return fmt.Errorf("%s stands for a record, and there are blocks: they are standard input, and {#} is their number", p.text)

@@ -73,7 +73,7 @@ func lastIndex[T syntax.Node](nodes []syntax.Node) int {
 // inHereDoc reports whether the last node of the stack is in the text of a here-document.
 func inHereDoc(stack []syntax.Node) bool {
 	for i, node := range stack[:len(stack)-1] {
-		if r, ok := node.(*syntax.Redirect); ok && r.Hdoc != nil && stack[i+1] == syntax.Node(r.Hdoc) {
+		if r, ok := node.(*syntax.Redirect); ok && stack[i+1] == syntax.Node(r.Hdoc) {
 			return true
 		}
 	}

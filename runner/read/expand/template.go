@@ -185,12 +185,12 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 		args[i].text = textOf(w, markText)
 	}
 	t.addFixed(asFunction(args[0].text)...)
-	sc, found := scriptOf(args, foreign)
+	sc, _ := scriptOf(args, foreign)
 	hasHole := func(w []piece) bool { return slices.ContainsFunc(w, piece.isPlaceholder) }
 	add := sc.shell == "ssh" && cfg.Insert == AtEnd && !slices.ContainsFunc(words, hasHole)
 	c := newCompiler(foreign, cfg, false)
 	for i := 0; i < len(words); i++ {
-		if found && i == sc.from && (add || slices.ContainsFunc(words[i:sc.to], hasHole)) {
+		if i == sc.from && (add || slices.ContainsFunc(words[i:sc.to], hasHole)) {
 			if err := t.compileInline(sc, words[i:sc.to], add, cfg); err != nil {
 				return err
 			}
@@ -205,7 +205,7 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 	switch {
 	case cfg.Insert != AtEnd || slices.ContainsFunc(t.words, func(w word) bool { return hasHole(w.pieces) }):
 		return nil
-	case found && sc.from == len(words):
+	case sc.from == len(words):
 		return errWhole(appended, sc)
 	}
 	p := c.argumentPlace(append(args, arg{text: markText}), len(args))

@@ -157,7 +157,7 @@ const (
 // asFunction returns the words that must precede a command that starts with name, if name is a
 // function exported by bash and not a program. Otherwise it returns nil.
 func asFunction(name string) []string {
-	if !strings.HasPrefix(os.Getenv(functionPrefix+name+functionSuffix), "() {") || strings.ContainsAny(name, " \t") || !plainText(name) {
+	if !strings.HasPrefix(os.Getenv(functionPrefix+name+functionSuffix), "() {") || !plainText(name) {
 		return nil
 	}
 	if _, err := exec.LookPath(name); err == nil || errors.Is(err, exec.ErrDot) {

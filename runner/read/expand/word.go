@@ -75,7 +75,7 @@ func (w *word) each(v *Values) [][]string {
 			}
 		}
 		return columns
-	case len(v.Records) > 1 && slices.ContainsFunc(w.pieces, func(p piece) bool { return p.perRecord(v) }):
+	case slices.ContainsFunc(w.pieces, func(p piece) bool { return p.perRecord(v) }):
 		return v.Records
 	}
 	return nil
