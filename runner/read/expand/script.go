@@ -154,7 +154,7 @@ func (f filled) eachSegment(do func(g seg, recs [][]string)) {
 	for i := 0; i < len(f.segs); {
 		group, end, each := f.segs[i].group, i+1, [][]string(nil)
 		if group != nil {
-			for end < len(f.segs) && f.segs[end].group == group {
+			for f.segs[end].group == group { // the last segment is in no group
 				end++
 			}
 			each = group.each(f.values)

@@ -404,8 +404,8 @@ func optionGuard(args []arg, at int) (guard int, joined bool) {
 		return 0, false
 	}
 	for i, a := range args[:at] {
-		r, ok := runnerOf(a)
-		if !ok || strings.Contains(a.text, "/") && !strings.Contains(a.text, "bin/") { // ./script is not script(1)
+		r, _ := runnerOf(a)
+		if strings.Contains(a.text, "/") && !strings.Contains(a.text, "bin/") { // ./script is not script(1)
 			continue
 		}
 		n := r.countOperands(args[i+1 : at])
