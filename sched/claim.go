@@ -77,7 +77,10 @@ func (c *Claim) shares(other *Claim) bool {
 }
 
 // open reports whether a counter is not reserved for a line other than l.
-func (c *claims) open(n *counter, l *line) bool { return c.reserved[n] == nil || c.reserved[n] == l }
+func (c *claims) open(n *counter, l *line) bool {
+	by := c.reserved[n]
+	return by == nil || by == l
+}
 
 // enough reports whether a host has the claimed units free, and not reserved for a line other than l.
 func (c *claims) enough(of *Claim, l *line, at *host) bool {
