@@ -115,15 +115,15 @@ func (d *Dispatcher) grant(it *Item) bool {
 	return !d.lines[i].early
 }
 
-// serveLines returns the first line whose first item can start; nil for none.
-func (d *Dispatcher) serveLines() *line {
-	d.reserve()
+// serveLines returns the first line whose first item can start, and its slot; nil for none. It asks
+// AllowSlot if ask is true.
+func (d *Dispatcher) serveLines(ask bool) (*line, int) {
 	for _, l := range d.lines {
-		if d.slotOf(l, false) > 0 {
-			return l
+		if slot := d.slotOf(l, ask); slot > 0 {
+			return l, slot
 		}
 	}
-	return nil
+	return nil, 0
 }
 
 // slotOf returns the slot where the first item of a line can start, whatever AllowSlot says unless ask is

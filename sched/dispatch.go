@@ -161,7 +161,8 @@ func (d *Dispatcher) Next(now time.Time) (it *Item, slot int, wait Wait) {
 	d.settle()
 	d.admitDue()
 	for {
-		l := d.serveLines()
+		d.reserve()
+		l, at := d.serveLines(false)
 		if slot = d.Ready(); slot == 0 && l == nil {
 			return nil, 0, ForSlot
 		}
@@ -172,9 +173,10 @@ func (d *Dispatcher) Next(now time.Time) (it *Item, slot int, wait Wait) {
 			slot = d.slots.leastLoaded(func(id int) bool { return d.slotOpen(id) && d.peek(id) != nil })
 		}
 		it = d.peek(slot)
+		l, at = d.serveLines(true)
 		first := l != nil && (slot == 0 || l.queue.first().Rank <= it.Rank)
 		if first {
-			it, slot = l.queue.first(), d.slotOf(l, true)
+			it, slot = l.queue.first(), at
 		}
 		switch {
 		case slot == 0 && d.ReservedFor() > 0:

@@ -182,7 +182,6 @@ func (d *driver) checkIdle(wait Wait) {
 		return
 	case ForToken:
 		holds(d.t, d.refused != bySlot[bool]{}, "all slots may take any")
-		return
 	}
 	for _, it := range d.queued {
 		if !d.shared {
@@ -190,13 +189,13 @@ func (d *driver) checkIdle(wait Wait) {
 		}
 		for _, id := range d.w.ids {
 			free := d.w.cap(id) > d.d.slots.byID[id].held
-			holds(d.t, !free || d.refused[id] || d.mustWait(it), "item %v could start on slot %d", it, id)
+			holds(d.t, !free || d.refused[id] || d.mustWait(it, d.d.slots.byID[id].host), "item %v could start on slot %d", it, id)
 		}
 	}
 }
 
-// mustWait reports whether an item has to wait although there is a place for it.
-func (d *driver) mustWait(it *Item) bool {
+// mustWait reports whether an item has to wait although there is a place for it on a host.
+func (d *driver) mustWait(it *Item, h *host) bool {
 	if g := d.d.byKey[it.Key]; g != nil && d.d.gateWait(g) != ForSlot {
 		return true
 	}
@@ -208,11 +207,6 @@ func (d *driver) mustWait(it *Item) bool {
 			return true
 		}
 	}
-	for _, h := range d.d.slots.hosts {
-		kept := d.d.reserved[&h.places] != nil || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved[d.d.counter(u.Name, h)] != nil })
-		if !kept && h.places.all-h.places.taken >= max(1, min(it.Claim.Places, d.widest(it.Claim))) && !d.exceeds(h.stock, it.Claim, true) {
-			return false
-		}
-	}
-	return true
+	kept := d.d.reserved[&h.places] != nil || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved[d.d.counter(u.Name, h)] != nil })
+	return kept || h.places.all-h.places.taken < max(1, min(it.Claim.Places, d.widest(it.Claim))) || d.exceeds(h.stock, it.Claim, true)
 }
