@@ -147,7 +147,10 @@ func (c *Core) blocking() *task.Blocking {
 func (c *Core) blockingLimit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 	q, m := &c.queue, &c.pool.machine
 	if wait == sched.ForSlot { // it waits for the same as all others
-		wait = q.blockedBy
+		if wait = q.blockedBy; wait == sched.ForPlaces {
+			b.ID = q.ready.ReservedFor()
+			e = c.entries[b.ID]
+		}
 	}
 	if wait == sched.ForSlot || wait == sched.ForMachine && m.blockedBy == "" || wait == sched.ForKey && e.task.Turn != "" {
 		return false // for a slot, or something may start in a moment
@@ -168,10 +171,6 @@ func (c *Core) blockingLimit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 	case sched.ForStock:
 		b.Needs, b.None = task.NeedsText(q.caps.hostNeeds(e.task.Terms().Needs)), true
 	case sched.ForPlaces:
-		if e.state != parked {
-			b.ID = q.ready.ReservedFor()
-			e = c.entries[b.ID]
-		}
 		b.Limit = q.ready.Width(e.item.Claim)
 	}
 	return true
@@ -324,8 +323,7 @@ func (c *Core) blockingOf(e *entry) task.Blocking {
 	case e.state == following:
 		awaited := e.task.Terms().Awaited()
 		b.By, b.ID = task.ByAfter, awaited[slices.IndexFunc(awaited, func(id uint64) bool { return c.entries[id] != nil })]
-	case e.state == parked:
-		c.blockingLimit(&b, c.queue.ready.Waits(&e.item), e)
+	case e.state == parked && c.blockingLimit(&b, c.queue.ready.Waits(&e.item), e):
 	default:
 		choice := c.queue.ready.Choice(&e.item)
 		switch first := c.entries[choice.First]; {
@@ -334,7 +332,7 @@ func (c *Core) blockingOf(e *entry) task.Blocking {
 			if first.slot != nil {
 				b.Slot = first.slot.ID
 			}
-		case c.blockingLimit(&b, c.queue.blockedBy, e):
+		case c.blockingLimit(&b, sched.ForSlot, e):
 		case choice.Key && e.task.Key != "":
 			b.By, b.Slot, b.Key, b.None = task.ByKey, choice.Slot, task.Bytes(e.task.Key), choice.None
 		case choice.Slot > 0:
