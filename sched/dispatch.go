@@ -162,7 +162,7 @@ func (d *Dispatcher) Next(now time.Time) (it *Item, slot int, wait Wait) {
 	d.admitDue()
 	for {
 		d.reserve()
-		l, at := d.serveLines(false)
+		l, _ := d.serveLines(false)
 		if slot = d.Ready(); slot == 0 && l == nil {
 			return nil, 0, ForSlot
 		}
@@ -173,7 +173,7 @@ func (d *Dispatcher) Next(now time.Time) (it *Item, slot int, wait Wait) {
 			slot = d.slots.leastLoaded(func(id int) bool { return d.slotOpen(id) && d.peek(id) != nil })
 		}
 		it = d.peek(slot)
-		l, at = d.serveLines(true)
+		l, at := d.serveLines(true)
 		first := l != nil && (slot == 0 || l.queue.first().Rank <= it.Rank)
 		if first {
 			it, slot = l.queue.first(), at
