@@ -29,6 +29,14 @@ func (c *compiler) numericVarsIn(f *syntax.File) numericVars {
 			if args := argsOf(n); len(args) > 0 {
 				v.declare(args[nameIndex(args):])
 			}
+		case *syntax.CoprocClause:
+			if v["COPROC["] = true; n.Name != nil {
+				v[argOf(n.Name).text+"["] = true
+			}
+		case *syntax.ParamExp:
+			if n.Index != nil {
+				v[n.Param.Value+"["] = true // := may make it an array
+			}
 		case *syntax.Assign:
 			if n.Name != nil && (n.Array != nil || n.Index != nil) {
 				v[n.Name.Value+"["] = true
@@ -64,6 +72,12 @@ func declared(d *syntax.DeclClause) []arg {
 // variables. If it cannot tell which options the declaration has, it adds "*".
 func (v numericVars) declare(args []arg) {
 	use, _ := useOf(args[0].text)
+	if use == asName || args[0].text == "printf" { // it may make arrays
+		for _, a := range args[1:] {
+			name, _, _ := strings.Cut(a.text, "[")
+			v[name+"["] = true
+		}
+	}
 	if slices.ContainsFunc(args, func(a arg) bool { return a.obscure }) && (args[0].obscure || use == declares) {
 		v["*"] = true
 	}
