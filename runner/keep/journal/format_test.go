@@ -106,9 +106,16 @@ func TestTable(t *testing.T) {
 		require.NoError(t, table.err)
 		require.GreaterOrEqual(t, n*32/10, len(table.index), "at most 24 bytes a task, and half of that before it grows")
 	}
-	e := entry{}
-	e.offset = 1<<47 + 5
-	require.Equal(t, int64(1<<47+5), e.offset)
+	table, id := newTable(t.TempDir(), 0), func(n int) identity { return identity{byte(n), byte(n >> 8)} }
+	for n := range 80 * pageLen {
+		if table.add(id(n)); n%pageLen == 0 { // a page with one entry leaves memory, too
+			i := 0
+			for e := range table.all {
+				holds(t, e.id == id(i))
+				i++
+			}
+		}
+	}
 }
 
 func holds(t *testing.T, ok bool) {

@@ -147,10 +147,11 @@ func (t *table) add(id identity) *entry {
 			t.grow()
 			i, _ = t.search(&id)
 		}
-		t.n++
-		t.index[i] = uint64(hashOf(&id))<<32 | uint64(t.n)
-		e = t.entry(uint32(t.n))
+		number := uint32(t.n + 1)
+		t.index[i] = uint64(hashOf(&id))<<32 | uint64(number)
+		e = t.entry(number)
 		e.id = id
+		t.n++
 	}
 	return e
 }
@@ -196,7 +197,7 @@ func (t *table) page(number uint32) *page {
 		p = t.evict()
 		*p = page{number: number}
 		t.pages[number] = p
-		if t.file != nil && int64(number)*pageLen < int64(t.n)-1 {
+		if t.file != nil && int64(number)*pageLen < int64(t.n) {
 			_, err := t.file.ReadAt(p.bytes(), p.offset())
 			t.err = cmp.Or(t.err, err)
 		}
