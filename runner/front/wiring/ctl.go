@@ -151,8 +151,8 @@ func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *c
 		defer end()
 		ctx = limited
 	}
-	if h.State == control.Silent && control.Waits(req.Op) {
-		printError(c.errs, &control.Unreachable{PID: h.PID, Err: os.ErrDeadlineExceeded})
+	if errors.Is(h.Err, os.ErrDeadlineExceeded) && control.Waits(req.Op) {
+		printError(c.errs, h.Err)
 	}
 	_, err := control.Ask(ctx, h, req, take)
 	if errors.Is(err, context.DeadlineExceeded) {

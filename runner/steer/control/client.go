@@ -60,7 +60,7 @@ func askHello(path string) *Hello {
 	silent.PID, silent.Name = parseName(path)
 	last, err := Ask(context.Background(), silent, Request{Op: "hello"}, nil)
 	refused, crowded := errors.AsType[*Refused](err) // the run has no room for one more client
-	switch {
+	switch silent.Err = err; {
 	case last != nil && last.Hello != nil:
 		return last.Hello
 	case err == nil, errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.EAGAIN), crowded && !refused.Over:
@@ -110,8 +110,8 @@ func find(run string, feeds bool) (h Hello, err error) {
 	case 0:
 		return Hello{}, errNotFound(run, feeds)
 	case 1:
-		if feeds && found[0].State == Silent {
-			err = &Unreachable{found[0].PID, os.ErrDeadlineExceeded}
+		if feeds {
+			err = found[0].Err
 		}
 		return found[0], err
 	}

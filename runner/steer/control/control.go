@@ -81,6 +81,7 @@ type Hello struct {
 	MaxQueued int        `json:"most,omitempty"`   // how many tasks fit into an empty queue
 	Since     time.Time  `json:"since,omitzero"`
 	State     string     `json:"state"` // as in Status, or Silent
+	Err       error      `json:"-"`     // why the run is Silent
 
 	Progress
 
