@@ -20,8 +20,9 @@ import (
 // since the child shares this process's memory until it execs. If the kernel lacks clone3(2), or a
 // seccomp filter forbids it, Spawner uses ForkExec. It is safe for concurrent use.
 type Spawner struct {
-	noFile *[2]uint64  // limit on open files to restore in children; nil if it is unchanged
-	off    atomic.Bool // clone3(2) does not work here
+	noFile *[2]uint64   // limit on open files to restore in children; nil if it is unchanged
+	off    atomic.Bool  // clone3(2) does not work here
+	expiry atomic.Int32 // the timer of ExpireAt; 0 for none
 }
 
 // NewSpawner returns a Spawner. It resets SIGCHLD for the whole process.
@@ -54,6 +55,23 @@ type script struct {
 	affinity unix.CPUSet
 	noFile   [2]uint64
 	wait     syscall.Timespec
+	expiry   unix.PollFd
+}
+
+// ExpireAt makes Start fail with ETIME once the clock of SinceBoot has reached end, until it is called again.
+// An end of 0 means never. The child itself looks, just before it executes its program: this process may be
+// stopped anywhere before. Without clone3(2), ExpireAt has no effect.
+func (s *Spawner) ExpireAt(end time.Duration) {
+	fd := s.expiry.Load()
+	if fd == 0 {
+		made, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+		if err != nil {
+			return
+		}
+		fd = int32(made)
+		defer s.expiry.Store(fd)
+	}
+	_ = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(end))}, nil)
 }
 
 // Start starts a program in a process group of its own. No argument or variable may contain a NUL.
@@ -151,6 +169,10 @@ func (s *Spawner) newScript(path string, argv []string, attr *syscall.ProcAttr, 
 	if delay > 0 {
 		c.addCall(0, unix.SYS_CLOSE_RANGE, uintptr(len(attr.Files)), math.MaxUint32)
 		c.addCall(0, syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&c.wait)), 0)
+	}
+	if fd := s.expiry.Load(); fd > 0 {
+		c.expiry = unix.PollFd{Fd: fd, Events: unix.POLLIN}
+		c.addCall(0, unix.SYS_PPOLL, uintptr(unsafe.Pointer(&c.expiry)), 1, uintptr(unsafe.Pointer(&c.wait)), 0) // c.wait is 0
 	}
 	c.addCall(0, syscall.SYS_EXECVE, uintptr(unsafe.Pointer(c.path)), uintptr(unsafe.Pointer(&c.args[0])), uintptr(unsafe.Pointer(&c.env[0])))
 	return c

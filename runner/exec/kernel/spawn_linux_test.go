@@ -111,6 +111,17 @@ func TestSpawnErrors(t *testing.T) {
 	})
 }
 
+func TestNoProgramStartsAfterExpiry(t *testing.T) {
+	s := NewSpawner()
+	for _, end := range []time.Duration{SinceBoot() + time.Hour, 1, 0} {
+		s.ExpireAt(end)
+		pid, err := s.Start("/bin/true", []string{"true"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}, nil, nil)
+		if require.Equal(t, end == 1, err == syscall.ETIME, "%v", err); err == nil {
+			Wait(pid, nil, nil)
+		}
+	}
+}
+
 // TestSpawnRestoresTheLimitOnFiles runs itself under low limits.
 func TestSpawnRestoresTheLimitOnFiles(t *testing.T) {
 	const variable = "CREW_TEST_LIMIT"

@@ -26,6 +26,9 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 	return pid, err
 }
 
+// ExpireAt does nothing.
+func (s *Spawner) ExpireAt(time.Duration) {}
+
 // StartHelper starts a helper with the given descriptors and word.
 func StartHelper(name string, null int, fds []int, word string, _ time.Duration) (keep any, pid int, err error) {
 	pid, err = startNow(helper(name, null, fds, word))

@@ -137,16 +137,19 @@ type lease struct {
 	starts     atomic.Int32 // number of processes that crew is about to start
 }
 
-// set sets the end of the lease. The zero time means never.
-func (l *lease) set(at time.Time) {
+// set sets the end of the lease, and returns it as kernel.SinceBoot counts. The zero time means never, for
+// which set returns 0.
+func (l *lease) set(at time.Time) (end time.Duration) {
 	if at.IsZero() {
 		l.wall.Store(0)
-		return
+		return 0
 	}
 	// Read the clock first: this process may be stopped at any moment, even here.
 	boot := kernel.SinceBoot()
-	l.boot.Store(int64(boot + time.Until(at)))
+	end = boot + time.Until(at)
+	l.boot.Store(int64(end))
 	l.wall.Store(at.UnixNano())
+	return end
 }
 
 // remaining returns how long the lease still lasts, but at most leaseCheck, because the wall clock may be

@@ -137,7 +137,7 @@ func (l *Local) Kill(id uint64, attempt int) {
 // process is stopped or hangs, until a later time is set. Meanwhile attempts are lost instead of
 // started. The zero time means never. until must have been computed from time.Now shortly before.
 func (l *Local) Lease(until time.Time) {
-	l.groups.lease.set(until)
+	l.spawner.ExpireAt(l.groups.lease.set(until))
 	l.guardianOnce.Do(l.guardian.check)
 }
 

@@ -153,6 +153,8 @@ func (l *Local) spawn(p *process, argv []string, pidOut *int32) error {
 		case err == nil:
 			l.lastProgram.Store(program{argv[0], dir, path})
 			return nil
+		case err == syscall.ETIME:
+			return errLeaseOver
 		case err == syscall.EINVAL && p.pin != nil:
 			p.unpin()
 		case err == syscall.ENOENT && again && l.path.forget(argv[0]):

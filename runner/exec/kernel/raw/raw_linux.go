@@ -24,8 +24,15 @@ type Call struct {
 	got    uintptr
 }
 
-// Err returns the error number of the call, or 0.
-func (c *Call) Err() uintptr { return errno(c.got) }
+// Err returns the error number of the call, or 0. If the call returned something other than Want that is
+// no error number, Err returns ETIME.
+func (c *Call) Err() uintptr {
+	const etime = 62
+	if e := errno(c.got); e != 0 || c.got == c.Want || c.got == 0 { // it may not have been made
+		return e
+	}
+	return etime
+}
 
 // Action is struct kernel_sigaction of rt_sigaction(2).
 type Action struct {
