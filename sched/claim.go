@@ -22,7 +22,7 @@ const patience = 4
 // rules:
 //
 //  1. An item takes everything that it claims when it starts. Until then it holds none of it.
-//  2. Items with the same claim form a line. The first item of a line goes when it can.
+//  2. Items with the same claim form a line. The first item that has a slot goes when it can.
 //  3. Items outside the line overtake its first item if they start and use part of the same claim.
 //     The line is overdue after patience times the number of places have done so, or as soon as
 //     an item of a higher rank would.
@@ -115,27 +115,35 @@ func (d *Dispatcher) grant(it *Item) bool {
 	return !d.lines[i].early
 }
 
-// serveLines returns the first line whose first item can start, and its slot; nil for none. It asks
-// AllowSlot if ask is true.
-func (d *Dispatcher) serveLines(ask bool) (*line, int) {
+// serveLines returns the first item in the lines that can start, and its slot; 0 for none. It asks AllowSlot
+// if ask is true.
+func (d *Dispatcher) serveLines(ask bool) (first *Item, slot int) {
 	for _, l := range d.lines {
-		if slot := d.slotOf(l, ask); slot > 0 {
-			return l, slot
+		if it, at := d.serve(l, ask); at > 0 && (first == nil || it.compare(first) < 0) {
+			first, slot = it, at
+		}
+	}
+	return first, slot
+}
+
+// serve returns the first item of a line that can start, and its slot; 0 for none. An item that takes several
+// places may start in any slot.
+func (d *Dispatcher) serve(l *line, ask bool) (*Item, int) {
+	width := d.Width(l.claim)
+	may := func(id int) bool { return d.slots.hasRoom(id) && (!ask || d.allows(id)) }
+	able := slices.DeleteFunc(slices.Clone(d.slots.hosts), func(h *host) bool {
+		return h.places.all-h.places.taken < width || !d.open(&h.places, l) || !d.enough(l.claim, l, h) || !slices.ContainsFunc(h.ids, may)
+	})
+	for i := l.queue.head; i < len(l.queue.items) && len(able) > 0; i++ {
+		it := l.queue.items[i]
+		slot := d.slots.leastLoaded(func(id int) bool {
+			return slices.Contains(able, d.slots.byID[id].host) && (width > 1 || d.fits(it, id)) && may(id)
+		})
+		if slot > 0 {
+			return it, slot
 		}
 	}
 	return nil, 0
-}
-
-// slotOf returns the slot where the first item of a line can start, whatever AllowSlot says unless ask is
-// true; 0 for none. An item that takes several places may start in any slot.
-func (d *Dispatcher) slotOf(l *line, ask bool) int {
-	it, width := l.queue.first(), d.Width(l.claim)
-	able := slices.DeleteFunc(slices.Clone(d.slots.hosts), func(h *host) bool {
-		return h.places.all-h.places.taken < width || !d.open(&h.places, l) || !d.enough(l.claim, l, h)
-	})
-	return d.slots.leastLoaded(func(id int) bool {
-		return slices.Contains(able, d.slots.byID[id].host) && (width > 1 || d.fits(it, id)) && (!ask || d.allows(id))
-	})
 }
 
 // takeClaim takes what an item claims, except the place in its own slot, on a host. Places are the lowest

@@ -94,7 +94,10 @@ func (d *Dispatcher) Waits(it *Item) Wait {
 		return d.gateWait(d.byKey[it.Key])
 	case l.early:
 		return ForStock
-	case d.slotOf(l, false) > 0:
+	}
+	_, slot := d.serve(l, false)
+	switch {
+	case slot > 0:
 		return ForSlot
 	case l.claim.wide() && slices.ContainsFunc(d.slots.hosts, func(h *host) bool { return d.enough(l.claim, l, h) }):
 		return ForPlaces
@@ -162,8 +165,8 @@ func (d *Dispatcher) Next(now time.Time) (it *Item, slot int, wait Wait) {
 	d.admitDue()
 	for {
 		d.reserve()
-		l, _ := d.serveLines(false)
-		if slot = d.Ready(); slot == 0 && l == nil {
+		parked, _ := d.serveLines(false)
+		if slot = d.Ready(); slot == 0 && parked == nil {
 			return nil, 0, ForSlot
 		}
 		if wait = d.globalWait(); wait != ForSlot {
@@ -173,10 +176,10 @@ func (d *Dispatcher) Next(now time.Time) (it *Item, slot int, wait Wait) {
 			slot = d.slots.leastLoaded(func(id int) bool { return d.slotOpen(id) && d.peek(id) != nil })
 		}
 		it = d.peek(slot)
-		l, at := d.serveLines(true)
-		first := l != nil && (slot == 0 || l.queue.first().Rank <= it.Rank)
+		parked, at := d.serveLines(true)
+		first := at > 0 && (slot == 0 || parked.Rank <= it.Rank)
 		if first {
-			it, slot = l.queue.first(), at
+			it, slot = parked, at
 		}
 		switch {
 		case slot == 0 && d.ReservedFor() > 0:

@@ -184,11 +184,11 @@ func (d *driver) checkIdle(wait Wait) {
 		holds(d.t, d.refused != bySlot[bool]{}, "all slots may take any")
 	}
 	for _, it := range d.queued {
-		if !d.shared {
-			return
+		if !d.shared && it.queue.line == nil {
+			continue
 		}
 		for _, id := range d.w.ids {
-			free := d.w.cap(id) > d.d.slots.byID[id].held
+			free := d.w.cap(id) > d.d.slots.byID[id].held && (d.shared || d.d.fits(it, id))
 			holds(d.t, !free || d.refused[id] || d.mustWait(it, d.d.slots.byID[id].host), "item %v could start on slot %d", it, id)
 		}
 	}
