@@ -191,7 +191,8 @@ func (d *Dispatcher) Width(c *Claim) (n int) {
 }
 
 // reserve sorts the lines by their first items, and reserves the claims of the overdue ones. Places and
-// units of hosts are reserved on the first host that is big enough, and has none of them reserved.
+// units of hosts are reserved on the first host that is big enough, and has none of them reserved. Nothing
+// is reserved for an item with a label that no slot has.
 func (d *Dispatcher) reserve() {
 	if len(d.lines)+len(d.reserved) == 0 {
 		return
@@ -199,7 +200,7 @@ func (d *Dispatcher) reserve() {
 	clear(d.reserved)
 	slices.SortFunc(d.lines, func(a, b *line) int { return a.queue.first().compare(b.queue.first()) })
 	for _, l := range d.lines {
-		if l.early || l.overtaken < patience*d.slots.capacity {
+		if l.early || l.overtaken < patience*d.slots.capacity || d.Choice(l.queue.first()).None {
 			continue
 		}
 		var at *host

@@ -152,8 +152,8 @@ func (p *byTopic) fits(it *Item, slot int) bool {
 }
 
 func (p *byTopic) Choice(it *Item) Choice {
-	named := p.groups[it.Key] != nil
-	return Choice{Key: named, None: named && p.labels[it.Key] && p.capacityFor(it.Key) == 0}
+	id := p.topicOf(it)
+	return Choice{Key: id == it.Key, None: p.labels[id] && p.capacityFor(id) == 0}
 }
 
 func (p *byTopic) Join(s Slot) {
