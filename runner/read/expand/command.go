@@ -69,7 +69,7 @@ func (c *compiler) argumentPlace(args []arg, at int) place {
 	if p.err = checkInterpreted(args, i, at); p.err != nil {
 		return p
 	}
-	if variable, _, ok := strings.Cut(args[at].text, "="); ok && (name.isWrapper() || setsKeyword().MatchString(c.src)) {
+	if variable, _, ok := strings.Cut(args[at].text, "="); ok && (name.isWrapper() || setsKeyword().MatchString(unquoted(strings.Join(c.Words, " ")))) {
 		if strings.Contains(variable, markText) {
 			return refuseName
 		} else if choosesProgram(variable) {
@@ -118,8 +118,9 @@ func mayFollowOption(args []arg, at int) bool {
 	return slices.ContainsFunc(args[:at], takesScript) && slices.ContainsFunc(args[max(at-1, 0):at+1], hidden)
 }
 
-// setsKeyword matches scripts that may set -k, after which NAME=VALUE is an assignment among arguments, too.
-var setsKeyword = lazily(`\bset\s+(-?[^-;&\n])*-?[k$]`)
+// setsKeyword matches templates, without their quotes, that may set -k, after which NAME=VALUE is an assignment
+// among arguments, too.
+var setsKeyword = lazily(`\bset\s+(-?[^-;&\n])*-?[k*$]|\b(|ba|k|mk)sh(\s+-\w+)*\s+-\w*k|[o=]\s*keyword`)
 
 // takesScript reports whether a is a program that takes a script as an option.
 func takesScript(a arg) bool {
@@ -195,7 +196,7 @@ func (c *compiler) builtinPlace(args []arg, at int) place {
 		return c.testPlace(args, at)
 	case name == "set" && args[1].text == "--":
 		return place{}
-	case name == "read" && takesPrompt(args, at):
+	case name == "read" && prompted().MatchString(join(args[1:at+1], "\x00", func(a arg) string { return a.text })):
 		return place{joined: true}
 	case use == asName:
 		return refuseName
@@ -203,13 +204,9 @@ func (c *compiler) builtinPlace(args []arg, at int) place {
 	return refuse("cannot be among the arguments of "+name+", which may evaluate them", `put it into a variable, as in x={}, and use "$x" where it is needed`)
 }
 
-// prompted matches the options of read, separated by NUL bytes, if the last one is -p and its prompt.
+// prompted matches the arguments of read, separated by NUL bytes, if the last one is the prompt of -p or the
+// delimiter of -d.
 var prompted = lazily("^(-[ers]+\x00|-[ers]*[adinNptu]\x00?[^\x00" + markText + gap + "]+\x00)*-[ers]*[dp]\x00?[^\x00]*$")
-
-// takesPrompt reports whether args[at] is the prompt of read -p.
-func takesPrompt(args []arg, at int) bool {
-	return prompted().MatchString(join(args[1:at+1], "\x00", func(a arg) string { return a.text }))
-}
 
 // numberPlace returns the place of a value that must be a number and a word of its own.
 func numberPlace(a arg) place {

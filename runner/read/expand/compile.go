@@ -209,12 +209,14 @@ func (c *compiler) assemble() []seg {
 		add(p.from, at, &word{pieces: c.placeholders(p), whole: at-p.from > len(markText)})
 	}
 	add(at, len(c.src), nil)
-	bare := strings.NewReplacer("'", "", `"`, "", `\`, "").Replace(c.src)
-	c.script.argsFree = !mayUseArguments().MatchString(bare)
+	c.script.argsFree = !mayUseArguments().MatchString(unquoted(c.src))
 	unknown, _ := bashism(c.src)
 	c.script.bash = unknown != ""
 	return segs
 }
+
+// unquoted returns a script without its quotes, which can hide the name of a command.
+func unquoted(s string) string { return strings.NewReplacer("'", "", `"`, "", `\`, "").Replace(s) }
 
 // mayUseArguments matches scripts, without their quotes, that may use or change their arguments.
 var mayUseArguments = lazily("[$`]|\\(\\s*\\)|\\.\\s|\\b(set|shift|getopts|source|for|select|function)\\b")

@@ -341,10 +341,7 @@ func (p *piece) valueInRecord(v *Values, rec []string) string {
 
 // join returns the texts of the elements of list, separated by sep.
 func join[T any](list []T, sep string, text func(T) string) string {
-	switch len(list) {
-	case 0:
-		return ""
-	case 1:
+	if len(list) == 1 {
 		return text(list[0])
 	}
 	var b strings.Builder

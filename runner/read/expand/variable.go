@@ -17,10 +17,8 @@ import (
 type numericVars map[string]bool
 
 func (c *compiler) numericVarsIn(f *syntax.File) numericVars {
-	v := maps.Clone(c.outer)
-	if v == nil {
-		v = numericVars{}
-	}
+	v := numericVars{}
+	maps.Copy(v, c.outer)
 	for stack := range stacks(f) {
 		switch n := stack[len(stack)-1].(type) {
 		case *syntax.DeclClause:
@@ -68,7 +66,7 @@ func declared(d *syntax.DeclClause) []arg {
 	return args
 }
 
-// declare adds the variables that a declaration makes numbers or references to other
+// declare adds the variables that a command makes numbers, arrays or references to other
 // variables. If it cannot tell which options the declaration has, it adds "*".
 func (v numericVars) declare(args []arg) {
 	use, _ := useOf(args[0].text)
@@ -81,15 +79,15 @@ func (v numericVars) declare(args []arg) {
 	if slices.ContainsFunc(args, func(a arg) bool { return a.obscure }) && (args[0].obscure || use == declares) {
 		v["*"] = true
 	}
-	if use != declares {
+	if use != declares && use != asName {
 		return
 	}
-	number, array := false, false
+	number, array := false, arrays.has(args[0].text)
 	for _, a := range args[1:] {
 		name, value, _ := strings.Cut(a.text, "=")
 		switch {
 		case startsOption(a.text) || strings.Contains(name, gap):
-			number = number || a.hasGap() || strings.ContainsAny(a.text, "in") && args[0].text != "export"
+			number = number || use == declares && (a.hasGap() || strings.ContainsAny(a.text, "in") && args[0].text != "export")
 			array = array || strings.ContainsAny(a.text, "aA")
 		case number:
 			v[name] = true
@@ -99,6 +97,9 @@ func (v numericVars) declare(args []arg) {
 		}
 	}
 }
+
+// arrays are the builtins that make their variables arrays, as read -a does.
+const arrays list = "mapfile readarray"
 
 // addUsed adds the names in an arithmetic expression.
 func (v numericVars) addUsed(text string) {

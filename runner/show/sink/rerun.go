@@ -326,14 +326,14 @@ func (r *rerun) unlistedLine(n int64, why string) string {
 	if n == 0 {
 		return ""
 	}
-	how := "run all tasks again with --state DIR, so that --retry-failed can run only the failed ones"
+	how, again := "run all tasks again with --state DIR, so that --retry-failed can run only the failed ones", " runs "+them(n)+" again"
 	switch {
-	case r.cfg.State && why == "":
-		return "crew: the same command with --retry-failed runs " + them(n) + " again\n"
 	case r.cfg.State:
-		how = "the same command with --retry-failed runs " + them(n) + " again"
+		if how = "the same command with --retry-failed" + again; why == "" {
+			return "crew: " + how + "\n"
+		}
 	case r.cfg.SameCommand:
-		how = "the same command runs " + them(n) + " again"
+		how = "the same command" + again
 	}
 	return fmt.Sprintf("crew: %s cannot be run again from a list%s: %s\n", task.Count(n, "task"), why, how)
 }
