@@ -258,7 +258,7 @@ func (v *view) table(c *canvas, y, rows int) {
 	case v.running == 0:
 		p.put("no task is running", c.dim)
 		return
-	case rows < v.running:
+	case rows > 0 && rows < v.running:
 		p.right(fmt.Sprintf(" %d-%d of %d", v.first+1, v.first+rows, v.running), c.dim)
 	}
 	if len(lines) > 0 {
