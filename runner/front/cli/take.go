@@ -37,7 +37,7 @@ func (c *command) takeOperands(o *Options, operands []string) (err error) {
 		least = 0
 	}
 	if len(operands) < least || least > 0 && c.operands != takesWork && slices.Contains(operands, "") {
-		return c.errOperands("crew %s needs an argument", c.name)
+		return c.errOperands("crew %s lacks an argument", c.name)
 	}
 	switch {
 	case c.takesTasks():
