@@ -307,9 +307,9 @@ func (l *contents) applyAccepted(ln line) {
 }
 
 // expired reports whether a compaction may drop all lines about a task of a queue: it ended long ago,
-// and its result needs nothing more.
+// and its result needs nothing more, or an earlier compaction has dropped the task.
 func (l *contents) expired(e *entry) bool {
-	return l.expireBefore > 0 && e.has(done|l.settledFlags) && e.ended < l.expireBefore
+	return e.has(done) && e.ended < l.expireBefore && (e.spec == 0 || e.has(l.settledFlags))
 }
 
 // droppable reports whether a task of a queue has succeeded, its result needs nothing more, and no
