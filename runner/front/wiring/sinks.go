@@ -123,6 +123,9 @@ func (w *wiring) openLogs() (logs []journal.Log, err error) {
 			starts = nil
 		}
 		log, err := sink.OpenJoblog(path, mode, starts)
+		if err == nil && w.state != nil && mode == sink.JoblogNew { // a resumed run must not find what was there before
+			err = log.Sync()
+		}
 		if err != nil {
 			return nil, withDirHint(err, path)
 		}

@@ -16,6 +16,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -377,7 +378,7 @@ func (j *Journal) Resumed() (c Counts, ok bool) {
 // joblog or the results tree.
 func (j *Journal) ClearLogged() error {
 	j.contents.table.clearFlags(logged)
-	return j.append(true, func(b []byte) []byte { return beginLine(b, evUnlogged) })
+	return cmp.Or(j.append(true, func(b []byte) []byte { return beginLine(b, evUnlogged) }), j.sync())
 }
 
 // Unlogged is an iter.Seq of the start times of tasks that earlier runs finished and that may be
