@@ -81,11 +81,13 @@ func watchOver(crew int, fds []int, dir string) {
 	}
 	pause := leaseKillPause
 	for over := false; !over; {
+		lease.killing.Store(true)
 		wait := lease.remaining()
 		// Processes that crew is starting are not listed yet, or unknown until they have executed their program.
 		if pause = min(2*pause, maxGonePause); wait > 0 || kill() > 0 || lease.starts.Load() > 0 {
 			pause = leaseKillPause
 		}
+		lease.killing.Store(false)
 		if wait <= 0 {
 			wait = pause
 		}
@@ -135,6 +137,7 @@ func (l *lease) continueStarting(crew int) {
 type lease struct {
 	wall, boot atomic.Int64
 	starts     atomic.Int32 // number of processes that crew is about to start
+	killing    atomic.Bool  // the guardian is looking whether to kill, or kills
 }
 
 // set sets the end of the lease, and returns it as kernel.SinceBoot counts. The zero time means never, for

@@ -137,7 +137,16 @@ func (l *Local) Kill(id uint64, attempt int) {
 // process is stopped or hangs, until a later time is set. Meanwhile attempts are lost instead of
 // started. The zero time means never. until must have been computed from time.Now shortly before.
 func (l *Local) Lease(until time.Time) {
-	l.spawner.ExpireAt(l.groups.lease.set(until))
+	lease := l.groups.lease
+	expired := lease.remaining() <= 0
+	if expired { // nothing that began to start before may start now
+		l.groups.starting.Lock()
+		defer l.groups.starting.Unlock()
+	}
+	l.spawner.ExpireAt(lease.set(until))
+	if end := time.Now().Add(maxGonePause); expired { // the guardian must not kill what starts from now on
+		pollUntil(func() bool { return !lease.killing.Load() || time.Now().After(end) })
+	}
 	l.guardianOnce.Do(l.guardian.check)
 }
 

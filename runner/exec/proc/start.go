@@ -88,6 +88,9 @@ func (l *Local) startOnce(ctx context.Context, a task.Attempt, argv []string) (*
 		err = errLeaseOver
 	}
 	if err == nil {
+		err = ctx.Err() // also if it has waited for the end of a lease
+	}
+	if err == nil {
 		if !l.shortage.threads.Load() && a.Task.Protocol == task.NoProtocol {
 			p.pin = l.pins.Take(false)
 		}

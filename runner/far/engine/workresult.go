@@ -84,7 +84,10 @@ func (a *Attempt) ownCommand() bool { return len(a.Argv) == 0 && !a.Shell }
 
 // run runs an attempt unless it was stopped. It first waits for the attempt's files, and afterwards
 // offers the files that the attempt has to return.
-func (p *publisher) run(ctx context.Context, h *heldAttempt, a task.Attempt) *task.Result {
+func (p *publisher) run(run context.Context, h *heldAttempt, a task.Attempt) *task.Result {
+	ctx, cancel := context.WithCancelCause(h.ctx) // done before there is another lease, under which it could start
+	defer cancel(nil)
+	defer context.AfterFunc(run, func() { cancel(context.Cause(run)) })()
 	p.w.mu.Lock()
 	over := h.stoppedLocked()
 	if !over {
