@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/hex"
+	"path/filepath"
 	"time"
 
 	"crew/runner/decide/task"
@@ -13,7 +14,7 @@ const maxCommandLine = 4000
 // Command describes the command of a run.
 type Command struct {
 	Line string // the part of the command line that determines the tasks
-	Dir  string // the working directory of the tasks, without symbolic links
+	Dir  string // the working directory of the tasks
 
 	// Programs lists the files that the command runs. Each element is a fingerprint, a space and
 	// the path. The fingerprint changes with the file. Programs do not affect the identities of
@@ -30,8 +31,14 @@ func (c Command) sum() string {
 	return hex.EncodeToString(id[:])
 }
 
-// matches reports whether a journal with this first line belongs to c.
-func (c Command) matches(head *record) bool { return head.Sum == c.sum() }
+// matches reports whether a journal with this first line belongs to c. The directory may have been moved
+// since, with a symbolic link left in its place.
+func (c Command) matches(head *record) bool {
+	if dir, err := filepath.EvalSymlinks(string(head.Dir)); err == nil && dir == c.Dir {
+		c.Dir = string(head.Dir)
+	}
+	return head.Sum == c.sum()
+}
 
 // firstLine returns the first line of a journal. queue is the ID of a queue, or 0, and last is the
 // highest task number used in it. outputs is the number of the file of outputs.
