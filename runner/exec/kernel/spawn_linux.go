@@ -58,7 +58,10 @@ type script struct {
 	expiry   unix.PollFd
 }
 
-// ExpireAt makes Start fail with ETIME once the clock of SinceBoot has reached end, until it is called again.
+// ErrExpired is the error of Start after the time of ExpireAt.
+const ErrExpired = syscall.ETIME
+
+// ExpireAt makes Start fail with ErrExpired once the clock of SinceBoot has reached end, until it is called again.
 // An end of 0 means never. The child itself looks, just before it executes its program: this process may be
 // stopped anywhere before. Without clone3(2), ExpireAt has no effect.
 func (s *Spawner) ExpireAt(end time.Duration) {

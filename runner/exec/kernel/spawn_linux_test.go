@@ -116,7 +116,7 @@ func TestNoProgramStartsAfterExpiry(t *testing.T) {
 	for _, end := range []time.Duration{SinceBoot() + time.Hour, 1, 0} {
 		s.ExpireAt(end)
 		pid, err := s.Start("/bin/true", []string{"true"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}, nil, nil)
-		if require.Equal(t, end == 1, err == syscall.ETIME, "%v", err); err == nil {
+		if require.Equal(t, end == 1, err == ErrExpired, "%v", err); err == nil {
 			Wait(pid, nil, nil)
 		}
 	}

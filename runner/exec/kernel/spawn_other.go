@@ -26,6 +26,9 @@ func (s *Spawner) Start(path string, argv []string, attr *syscall.ProcAttr, born
 	return pid, err
 }
 
+// ErrExpired is never returned.
+const ErrExpired = syscall.Errno(0)
+
 // ExpireAt does nothing.
 func (s *Spawner) ExpireAt(time.Duration) {}
 

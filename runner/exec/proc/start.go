@@ -156,7 +156,7 @@ func (l *Local) spawn(p *process, argv []string, pidOut *int32) error {
 		case err == nil:
 			l.lastProgram.Store(program{argv[0], dir, path})
 			return nil
-		case err == syscall.ETIME:
+		case err == kernel.ErrExpired:
 			return errLeaseOver
 		case err == syscall.EINVAL && p.pin != nil:
 			p.unpin()
