@@ -21,7 +21,7 @@ func TestNotifies(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Close()
 	ready := func(args ...string) *crewtest.Process {
-		p := start(t, []string{"NOTIFY_SOCKET=" + socket}, append([]string{"--protocol", "1"}, args...)...)
+		p := start(t, []string{"NOTIFY_SOCKET=" + socket}, append([]string{"--protocol", "2"}, args...)...)
 		require.NoError(t, l.SetReadDeadline(time.Now().Add(crewtest.Patience)))
 		said := make([]byte, 100)
 		n, err := l.Read(said)

@@ -25,11 +25,12 @@ const (
 	// for it.
 	engineProgram = "crew-engine"
 	// EngineProtocol is the version of the command line that crew passes to crew-engine.
-	EngineProtocol = 1
-	// RelayVerb makes crew-engine connect its standard input, a client of crew ctl, to a run.
-	RelayVerb = "relay"
+	EngineProtocol = 2
+	// RelayVerb makes crew-engine connect its standard input, a client of crew ctl, to a run. Like SubmitVerb,
+	// it looks like an option, so that it is not the name of a user's command.
+	RelayVerb = "--relay"
 	// SubmitVerb makes crew-engine submit a detached run.
-	SubmitVerb = "submit"
+	SubmitVerb = "--submit"
 
 	installHint = "run CGO_ENABLED=0 go install ./... in crew's source"
 )
