@@ -40,14 +40,16 @@ const (
 )
 
 // chaosTask logs its steps. A lock shows whether another task of its key, or another attempt at it, is
-// still running.
+// still running. Its last step is the line of output, after which a persistent worker has answered: the next
+// task of the key may begin elsewhere before the process has ended.
 const chaosTask = `exec 9>>"$2/lock.$CREW_KEY"
 flock -n 9 || echo "overlap $1 $CREW_ATTEMPT" >> "$2/log"
 echo "begin $1 $CREW_ATTEMPT $CREW_HOST" >> "$2/log"
 printf 'this is the '
 sleep 0.$(($1 % 8 / 7))$(($1 * 7 % 10)) # some long enough for the output to come in parts
-echo "output of $1"
 echo "end $1 $CREW_ATTEMPT" >> "$2/log"
+exec 9>&-
+echo "output of $1"
 `
 
 // chaosLoop is a persistent worker that does the same.
