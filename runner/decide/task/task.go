@@ -110,10 +110,11 @@ func (t *Task) Terms() Terms {
 	return *t.Asked
 }
 
-// AttemptHistory holds the earlier attempts of a task, like the fields of the same names of Result.
+// AttemptHistory holds the earlier attempts of a task. Before and Omitted are like those of Result.
 type AttemptHistory struct {
-	Before  []*Result
-	Omitted int
+	Before   []*Result
+	Omitted  int
+	Unlogged *Result // of a task that ended and runs again; nil unless a log lacks that end
 }
 
 // Mark is a position in a task's command or tag that is filled in when an attempt starts. The text there

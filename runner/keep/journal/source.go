@@ -49,7 +49,13 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	t.Identity, t.Attempts = e.id, int(e.attempts)
 	settled, failed := e.has(j.contents.settledFlags), e.outcome.Failed()
 	var r *task.Result
-	switch again := !e.reusable() || failed && past.RetryFailed || m != nil && !e.outcome.Succeeded(); {
+	again := !e.reusable() || failed && past.RetryFailed || m != nil && !e.outcome.Succeeded()
+	switch {
+	case again && e.has(done):
+		if rec, err := readRecord(j.contents.file, e.offset); err == nil && j.cfg.Output.Logs && !e.has(logged) {
+			old, _ := rec.result(t, j.out)
+			t.History = &task.AttemptHistory{Unlogged: old}
+		}
 	case !again && (!settled || past.Replay || past.Recall):
 		if r, err = j.recall(t, &e); err != nil && !errors.Is(err, os.ErrClosed) { // or Close was called
 			j.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))
