@@ -117,7 +117,7 @@ func (m *model) Run(ctx context.Context, a task.Attempt) *task.Result {
 	case <-ctx.Done():
 		r.Outcome = task.OutcomeOf(context.Cause(ctx))
 		select {
-		case <-time.After(time.Duration(m.int(8000)) * time.Millisecond):
+		case <-time.After(time.Duration(m.int(5000)) * time.Millisecond):
 		case <-kill:
 		}
 	}

@@ -52,10 +52,10 @@ type Executor interface {
 	// Run runs one attempt and returns when it is over; it never retries. Every failure is an
 	// Outcome of the result. Lost means that nothing runs the attempt any more, and its fate is
 	// unknown. ctx belongs to this attempt until Run returns. When ctx is done, Run asks the
-	// attempt to end; the outcome is task.OutcomeOf the context's cause. Run also enforces a
-	// task.Limit, which stands still during suspension.
+	// attempt to end, and kills it after its KillAfter; the outcome is task.OutcomeOf the context's
+	// cause. Run also enforces a task.Limit, which stands still during suspension.
 	Run(ctx context.Context, a task.Attempt) *task.Result
-	// Kill kills an attempt of a task if it still runs. It may be called again. Task 0 stands for
+	// Kill kills an attempt of a task if it still runs, until it has ended. Task 0 stands for
 	// everything that a Streamer runs.
 	Kill(id uint64, attempt int)
 	// Suspend stops all attempts. Attempts that start later wait for Resume.

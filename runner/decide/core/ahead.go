@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"crew/runner/decide/task"
 	"crew/sched"
 )
 
@@ -77,7 +76,7 @@ func (c *Core) fitsElsewhere(e *entry) bool {
 
 // recallOne asks, once, for the return of an attempt that waits at its slot, unless it is being ended.
 func (c *Core) recallOne(e *entry) {
-	if e.sentAhead() && !e.recalled && e.ladder == task.NotAsked {
+	if e.sentAhead() && !e.recalled && !e.asked {
 		e.recalled = true
 		c.fx.Recall = append(c.fx.Recall, e.toAttempt())
 	}

@@ -181,13 +181,8 @@ func (c *Core) handleDue() {
 		return
 	}
 	for id, ok := c.queue.due.Due(c.run); ok; id, ok = c.queue.due.Due(c.run) {
-		switch e := c.entries[id]; {
-		case e == nil: // the end of the run finished it
-		case e.state == delayed && c.queue.paused: // resume sets it up again
-		case e.state == delayed, e.state == timed:
+		if e := c.entries[id]; e != nil && (e.state == timed || !c.queue.paused) { // resume sets delayed tasks up again
 			c.schedule(e)
-		default:
-			c.kill(e)
 		}
 	}
 	if c.reached(c.end.giveUpAt) {

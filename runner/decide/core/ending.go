@@ -194,30 +194,24 @@ func (c *Core) stopStarting(kind task.Kind, why string) {
 	}
 }
 
-// terminate asks a running task to end, and schedules its kill.
+// terminate asks a running task to end, once. The executor kills it if it does not.
 func (c *Core) terminate(e *entry, cause error) {
-	grace := cmp.Or(e.task.KillAfter, c.cfg.Limit.KillAfter)
-	if cause == task.ErrMemory {
-		grace = min(grace, memoryGrace)
-	}
-	if wait, ok := e.ladder.Step(false, grace); ok && !c.cancelUntaken(e, cause) {
-		c.sendStop(e, cause, wait)
+	if !e.asked && !c.cancelUntaken(e, cause) {
+		e.asked = true
+		c.sendStop(e, cause)
 	}
 }
 
-// kill kills a running task. The timer repeats this until the task has ended.
+// kill kills a running task.
 func (c *Core) kill(e *entry) {
 	c.terminate(e, errStopped)
 	if e.state == running {
-		wait, _ := e.ladder.Step(true, 0)
-		c.sendStop(e, nil, wait)
+		c.sendStop(e, nil)
 	}
 }
 
-// sendStop takes a step in ending a running task, and schedules the next one after wait.
-func (c *Core) sendStop(e *entry, cause error, wait time.Duration) {
+func (c *Core) sendStop(e *entry, cause error) {
 	c.fx.Stops = append(c.fx.Stops, Stop{Slot: e.slot.ID, Task: e.item.ID, Attempt: e.number, Cause: cause, Tag: e.tag})
-	c.queue.due.Push(&e.timer, c.run.Add(wait))
 }
 
 // Abort ends the run because of an error of crew itself, or because of EPIPE: stdout has lost its
@@ -313,7 +307,6 @@ func (c *Core) giveUp() {
 	c.pool.streams.serving = 0
 	for _, id := range left {
 		e := c.entries[id]
-		e.timer.Stop()
 		if e.state == decided {
 			c.applyEnd(e)
 			continue

@@ -51,9 +51,9 @@ type entry struct {
 type attempt struct {
 	slot         *task.Slot // the slot that the task holds; nil if none
 	number       int
-	begunAt      time.Time // when it began, on the machine's clock
-	begunRun     time.Time // the same on the run's clock; zero until it begins
-	ladder       task.EndStage
+	begunAt      time.Time    // when it began, on the machine's clock
+	begunRun     time.Time    // the same on the run's clock; zero until it begins
+	asked        bool         // to end
 	units        []task.Units // held units
 	tag          any          // Start.Tag
 	recalled     bool         // the executor was asked to give it back unless it has begun

@@ -10,9 +10,6 @@ import (
 )
 
 const (
-	// memoryGrace bounds the grace period of an attempt that is ended for memory, since meanwhile it
-	// takes the memory that others lack.
-	memoryGrace = 500 * time.Millisecond
 	// sampleEvery is how old the figures may be: a start needs a newer sample after that.
 	sampleEvery = 100 * time.Millisecond
 	// Near a bound, the number of running tasks grows by at most one in growEvery.
@@ -193,7 +190,7 @@ func (c *Core) Sampled(processes float64, free int64) {
 func (c *Core) youngest() (last *entry) {
 	n := 0
 	for _, e := range c.entries {
-		if e.state != running || e.ladder != task.NotAsked {
+		if e.state != running || e.asked {
 			continue
 		}
 		n++

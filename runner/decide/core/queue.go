@@ -26,7 +26,7 @@ type queue struct {
 	blockedBy sched.Wait        // why none of these starts
 	askAgain  time.Time         // when to ask ready again; zero for never
 	caps      caps
-	due       sched.Delay   // when delayed tasks continue, timed ones are checked, and running ones are killed
+	due       sched.Delay   // when delayed tasks continue, and timed ones are checked
 	succeeded *sched.Ranges // IDs of the tasks that have succeeded; nil if no task can come after another
 	makers    makers
 	failed    failedTasks // empty without Feed.Remember

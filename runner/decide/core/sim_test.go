@@ -236,7 +236,7 @@ func (s *sim) act(a Stop) {
 		r.end = s.now
 	} else {
 		r.outcome = task.OutcomeOf(a.Cause)
-		r.end = s.now.Add(s.Grace)
+		r.end = s.now.Add(min(s.Grace, cmp.Or(r.Task.KillAfter, s.core.cfg.Limit.KillAfter)))
 	}
 }
 

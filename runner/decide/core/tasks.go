@@ -146,7 +146,6 @@ func (c *Core) decideEnd(e *entry, r *task.Result) {
 	if r.Fault != nil && r.Outcome == task.OK {
 		r.Outcome = task.Cancelled // a part of its output is missing
 	}
-	e.timer.Stop()
 	e.again = c.willRetry(e, r)
 	if !e.again {
 		r.Before, r.Omitted = e.before, e.omitted

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Outcome is how an attempt or a task ended: one of a closed set.
@@ -68,31 +67,3 @@ func (o Outcome) Succeeded() bool { return o == OK || o == Skipped }
 
 // HasCode reports whether a result with this outcome has an exit status.
 func (o Outcome) HasCode() bool { return o == OK || o == Exit || o == StartFailed }
-
-// EndStage is how far crew has gone to end an attempt, or its worker. crew asks it to end and, after a
-// grace period, kills it again and again until it is gone.
-type EndStage uint8
-
-// The stages.
-const (
-	NotAsked EndStage = iota
-	Asked
-	Killed
-)
-
-// KillAgain is the pause before a kill is repeated.
-const KillAgain = time.Second
-
-// Step advances to Asked or, with kill, to Killed. It returns how long to wait before the next Step
-// with kill. ok is false if the end was requested before.
-func (s *EndStage) Step(kill bool, grace time.Duration) (wait time.Duration, ok bool) {
-	switch {
-	case kill:
-		*s = Killed
-		return KillAgain, true
-	case *s == NotAsked:
-		*s = Asked
-		return grace, true
-	}
-	return 0, false
-}

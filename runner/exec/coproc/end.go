@@ -16,13 +16,18 @@ import (
 // endWorker asks the worker to end, and kills it after the grace period if it has not ended. If kill is
 // true, it kills it at once. It does not wait: reap follows when the worker has exited.
 func (w *worker) endWorker(kill bool) {
-	grace := w.KillAfter
-	if len(w.attempts) > 0 {
-		grace = cmp.Or(w.attempts[0].Task.KillAfter, grace)
+	grace, why := w.KillAfter, task.Cancelled
+	for i, f := range w.attempts {
+		if i == 0 {
+			grace = cmp.Or(f.Task.KillAfter, grace)
+		}
+		if f.Outcome == task.Memory {
+			why = task.Memory
+		}
 	}
 	w.asked, w.retired = true, true
 	kernel.Close(&w.In)
-	w.Terminate(kill, grace)
+	w.Terminate(why, kill, grace)
 }
 
 // endHungUp ends a worker that has closed stdin or stdout and is still alive.

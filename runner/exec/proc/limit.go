@@ -54,7 +54,7 @@ func (p *process) checkLimits() {
 	defer p.mu.Unlock()
 	now, _ := p.Clock.Now()
 	due, idle, silent := p.due, p.limit.Idle, p.silent
-	if idle > 0 && p.stage == task.NotAsked {
+	if idle > 0 && !p.asked {
 		if at := now - p.silenceLocked() + idle; at < due && now < due {
 			due, silent = at, task.Silent(idle)
 		}
@@ -65,7 +65,7 @@ func (p *process) checkLimits() {
 		p.timer.Reset(max(due-now, time.Millisecond)) // the clock may stand still
 	default:
 		p.silent = silent
-		p.terminateLocked(task.Timeout, p.stage != task.NotAsked)
+		p.terminateLocked(task.Timeout, p.asked)
 	}
 }
 

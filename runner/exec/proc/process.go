@@ -14,6 +14,13 @@ import (
 	"crew/runner/exec/spool"
 )
 
+const (
+	killAgain = time.Second // pause before a kill is repeated
+	// memoryGrace bounds the grace period of an attempt that is ended for memory, since meanwhile it
+	// takes the memory that others lack.
+	memoryGrace = 500 * time.Millisecond
+)
+
 // process is the process group of one attempt. The ID of its leader is also the ID of
 // the group.
 type process struct {
@@ -61,7 +68,7 @@ type process struct {
 
 	timer  *time.Timer // calls it
 	limit  task.Limit
-	stage  task.EndStage
+	asked  bool          // it was asked to end, or killed
 	due    time.Duration // its timeout or, once it was asked to end, when it is killed, by Local.Clock
 	silent error         // says that it was ended for its silence, or nil
 }
@@ -81,12 +88,16 @@ func (p *process) terminate(why task.Outcome, kill bool) {
 }
 
 func (p *process) terminateLocked(why task.Outcome, kill bool) {
-	if p.reaped || p.pid == 0 {
+	if p.reaped || p.pid == 0 || p.asked && !kill {
 		return
 	}
-	wait, ok := p.stage.Step(kill, p.limit.KillAfter)
-	if !ok {
-		return
+	p.asked = true
+	wait := p.limit.KillAfter
+	switch {
+	case kill:
+		wait = killAgain
+	case why == task.Memory:
+		wait = min(wait, memoryGrace)
 	}
 	now, _ := p.Clock.Now()
 	p.due = now + wait

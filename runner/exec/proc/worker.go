@@ -40,12 +40,12 @@ func (l *Local) StartWorker(ctx context.Context, a task.Attempt) (*Worker, error
 }
 
 // Terminate asks the group to end, once, and kills it if it does not end within the grace period. With kill,
-// it kills it now.
-func (w *Worker) Terminate(kill bool, grace time.Duration) {
+// it kills it now. If too little memory is left, why must say so.
+func (w *Worker) Terminate(why task.Outcome, kill bool, grace time.Duration) {
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()
 	w.p.limit.KillAfter = grace
-	w.p.terminateLocked(task.Cancelled, kill)
+	w.p.terminateLocked(why, kill)
 }
 
 // Exit returns a descriptor that becomes readable when the leader exits, or -1 if the system cannot
