@@ -135,14 +135,11 @@ func (c *Core) stopReading() {
 
 // cancelAll cancels the tasks that cmd names, and returns the IDs of the tasks that had not ended.
 func (c *Core) cancelAll(cmd task.Command) (ids []uint64, err error) {
-	named := c.named(cmd)
+	named := slices.Compact(slices.Sorted(slices.Values(c.named(cmd))))
 	if len(named) == 0 && !cmd.All {
 		return nil, fmt.Errorf("no task of key %q runs or waits", cmd.Key)
 	}
-	if len(cmd.IDs) == 0 { // cancel followers first; otherwise they would end as not run
-		slices.Reverse(named)
-	}
-	for _, id := range named {
+	for _, id := range slices.Backward(named) { // followers first; otherwise they would end as not run
 		e, gone := c.unfinished(id)
 		if gone == nil {
 			c.cancel(e, cmp.Or(cmd.Err, task.ErrCancelled), cmd.Kill)

@@ -163,7 +163,7 @@ func (c *conn) do(cmd task.Command) task.Reply {
 }
 
 // doEach carries out a command, in parts if it names many tasks. If it moves tasks to the front, the last part
-// goes first, so that the order of the tasks is kept.
+// goes first, so that the order of the tasks is kept; likewise if it cancels tasks, which may come after others.
 func (c *conn) doEach(cmd task.Command) (*Reply, error) {
 	reply := &Reply{}
 	var errs error
@@ -171,7 +171,7 @@ func (c *conn) doEach(cmd task.Command) (*Reply, error) {
 	switch {
 	case len(parts) == 0:
 		parts = [][]uint64{nil}
-	case cmd.N < 0:
+	case cmd.N < 0, cmd.Op == task.Cancel:
 		slices.Reverse(parts)
 	}
 	for _, cmd.IDs = range parts {
