@@ -32,8 +32,8 @@ func targetHash(t *task.Task, target task.Target) uint64 {
 // claim notes the targets of t. It fails if another task makes the same file, or is the same.
 func (m makers) claim(t *task.Task) error {
 	if t.Asked != nil && t.Asked.Unique != 0 {
-		if err := m.sameAs(t); err != nil {
-			return err
+		if by := m[t.Asked.Unique]; by > 0 {
+			return fmt.Errorf("task %d is the same, and waits or runs", by)
 		}
 		m[t.Asked.Unique] = t.ID
 	}
@@ -47,14 +47,6 @@ func (m makers) claim(t *task.Task) error {
 			return errors.New("another task makes " + target.Path + ", too: give each task a target of its own")
 		}
 		m[h] = t.ID
-	}
-	return nil
-}
-
-// sameAs returns an error if another unfinished task has the same Unique.
-func (m makers) sameAs(t *task.Task) error {
-	if by := m[t.Terms().Unique]; by > 0 {
-		return fmt.Errorf("task %d is the same, and waits or runs", by)
 	}
 	return nil
 }

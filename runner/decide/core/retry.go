@@ -20,7 +20,7 @@ func (c *Core) retry(ids []uint64) (reply task.Reply) {
 		case e != nil && e.state == delayed:
 			c.queue.delay(e, c.run)
 			reply.IDs = append(reply.IDs, id)
-		default:
+		case !chosen[id]:
 			err := c.mayRetry(id)
 			if reply.Err = cmp.Or(reply.Err, err); err == nil {
 				chosen[id] = true
@@ -39,7 +39,8 @@ func (c *Core) retry(ids []uint64) (reply task.Reply) {
 	return reply
 }
 
-// mayRetry returns why a task cannot be run again, or nil.
+// mayRetry returns why a task cannot be run again, or nil. Then it has claimed the task's targets
+// again, so that no other task can be chosen that makes the same file, or is the same.
 func (c *Core) mayRetry(id uint64) error {
 	was, ok := c.queue.failed.tasks[id]
 	switch {
@@ -50,7 +51,7 @@ func (c *Core) mayRetry(id uint64) error {
 	case ok && was.task.Block != nil && was.task.Block.Free != nil:
 		return fmt.Errorf("task %d has ended, and its block of the stream is gone: the same command with --retry-failed runs it again", id)
 	case ok:
-		return c.queue.makers.sameAs(was.task)
+		return c.queue.makers.claim(was.task)
 	case !c.input.exists(id):
 		return noTask(id)
 	case c.cfg.Feed.Remember:
@@ -72,7 +73,7 @@ func (c *Core) withFollowers(chosen map[uint64]bool) []uint64 {
 			}
 			after := was.task.Terms().After
 			follows := slices.ContainsFunc(after, func(id uint64) bool { return chosen[id] })
-			if follows && was.outcome == task.NotRun && c.mayRetry(id) == nil && !slices.ContainsFunc(after, failed) {
+			if follows && was.outcome == task.NotRun && !chosen[id] && !slices.ContainsFunc(after, failed) && c.mayRetry(id) == nil {
 				chosen[id] = true
 			}
 		}
