@@ -213,11 +213,14 @@ func printfFormat(text string) string {
 // everywhere escapes text in single quotes so that POSIX shells, fish and csh read it the same way.
 var everywhere = strings.NewReplacer("'", `'\''`, `\`, `'\\'`, "!", `'\!'`)
 
+// braces hides in values between single quotes what find, xargs and fd would replace.
+var braces = strings.NewReplacer("{}", "{''}", "{/", "{''/", "{.", "{''.")
+
 // withAssignments returns the script after assignments of its values.
 func (f filled) withAssignments() string {
 	var b strings.Builder
 	for i, t := range f.texts {
-		b.WriteString(f.name + strconv.Itoa(i+1) + "=" + task.Quote(t))
+		b.WriteString(f.name + strconv.Itoa(i+1) + "=" + braces.Replace(task.Quote(t)))
 		b.WriteString([...]string{" ", "; "}[(i+1)/len(f.texts)])
 	}
 	b.WriteString(f.body(f.name))

@@ -275,29 +275,23 @@ func hasCommand(args []arg) bool {
 	return false
 }
 
-// replacing matches the options of xargs that replace a text in the command.
-var replacing = lazily(`^(?s)(-I|-i|--replace=?)(.*)`)
+// replacing matches xargs among words that NUL bytes separate and, if it replaces a text in the command, that
+// option and the text.
+var replacing = lazily("(?s)[\x00/]xargs\x00(?:(?:.*\x00)?(-[0oprtx]*(?:I\x00?|i)|--r[a-z]*=?)([^\x00]*)\x00)?")
 
 // xargsReplaces reports whether xargs inserts its input into the script sc among args.
 func xargsReplaces(args []arg, sc inline) bool {
-	x := slices.IndexFunc(args[:sc.from], func(a arg) bool { return a.program() == "xargs" })
-	if x < 0 {
+	words := join(args[:sc.from], "\x00", func(a arg) string { return a.text })
+	option := replacing().FindStringSubmatch("\x00" + words + "\x00")
+	switch {
+	case option == nil:
 		return false
+	case option[1] == "":
+		name, _, _ := strings.Cut(sc.shell, " ")
+		return runners[name].operand > 0
 	}
-	for i, a := range args[x+1 : sc.from] {
-		option := replacing().FindStringSubmatch(a.text)
-		if option == nil {
-			continue
-		}
-		with := option[2]
-		if option[1] == "-I" && with == "" {
-			with = args[x+i+2].text
-		}
-		with = cmp.Or(with, "{}")
-		return slices.ContainsFunc(args[sc.from:sc.to], func(a arg) bool { return a.hasGap() || strings.Contains(a.text, with) })
-	}
-	name, _, _ := strings.Cut(sc.shell, " ")
-	return runners[name].operand > 0
+	with := cmp.Or(option[2], "{}")
+	return slices.ContainsFunc(args[sc.from:sc.to], func(a arg) bool { return !a.isStatic() || strings.Contains(a.text, with) })
 }
 
 // findScript finds the script in the arguments of args[i], which is described by r. A script that
