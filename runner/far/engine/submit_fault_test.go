@@ -311,6 +311,21 @@ func TestNextLease(t *testing.T) {
 	})
 }
 
+// A worker that loses its lease does not confirm that the attempts of a run have ended.
+func TestLeaveWithoutLease(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		w, s := b.realWorker(time.Second)
+		w.give(s, 4)
+		time.Sleep(100 * time.Millisecond)
+		time.AfterFunc(100*time.Millisecond, func() { w.line.hold(true) })
+		time.AfterFunc(time.Second, func() { w.line.hold(false) })
+		a, err := s.ask(t.Context(), orderSubject("q", w.crew.lease.id, s.user), Order{Op: opLeave, Run: "run", Epoch: 2})
+		require.NoError(t, err)
+		require.NotEmpty(t, a.Err)
+		w.drain()
+	})
+}
+
 // A run that reappears learns that its attempts were ended while it was silent, even if that happens
 // twice.
 func TestSilentRun(t *testing.T) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -23,7 +24,9 @@ const (
 func (w *worker) carryOut(l *lease, o *Order, a *Answer) error {
 	switch o.Op {
 	case opLeave:
-		w.endEpochs(l, runKey(o.from, o.Run), o.Epoch)
+		if err := w.endEpochs(l, runKey(o.from, o.Run), o.Epoch); err != nil {
+			return err
+		}
 		if o.Epoch >= maxEpoch {
 			w.hostLock.remove() // a worker of --ssh has one run
 		}
@@ -106,8 +109,9 @@ func (w *worker) beforeEpochLocked(run string, epoch uint64) (list []*heldAttemp
 }
 
 // endEpochs ends all attempts of a run's epochs before epoch, resends the results that are kept of
-// them, and returns once the attempts have ended and a submitter has all results.
-func (w *worker) endEpochs(l *lease, run string, epoch uint64) {
+// them, and returns once the attempts have ended and a submitter has all results. It returns an error if
+// the lease is lost: then expire kills the attempts, which may not have ended yet.
+func (w *worker) endEpochs(l *lease, run string, epoch uint64) error {
 	for _, exited := range w.refuseEpochs(run, epoch) {
 		defer func() { <-exited }()
 	}
@@ -117,6 +121,10 @@ func (w *worker) endEpochs(l *lease, run string, epoch uint64) {
 	for !l.lost && slices.ContainsFunc(w.beforeEpochLocked(run, epoch), unreported) {
 		w.heldChanged.Wait()
 	}
+	if l.lost {
+		return errors.New("the lease of this worker is lost")
+	}
+	return nil
 }
 
 // refuseEpochs refuses and ends all attempts of a run's epochs before epoch. If epoch is newer than
