@@ -166,7 +166,7 @@ func (c *Core) snapshot() *task.Snapshot {
 		}
 	}
 	for _, id := range c.holders() {
-		s.Tasks = append(s.Tasks, c.entries[id].describe())
+		s.Tasks = append(s.Tasks, c.entries[id].describe(c.run))
 	}
 	slices.SortStableFunc(s.Tasks, func(a, b task.Where) int { return a.Worker - b.Worker })
 	s.Waiting = c.waitingGroups()

@@ -90,9 +90,10 @@ func (e *entry) cancelResult(err error, now time.Time) *task.Result {
 	}
 }
 
-// describe returns a description of the attempt of a task that holds a slot.
-func (e *entry) describe() task.Where {
+// describe returns a description of the attempt of a task that holds a slot. now is the run's time.
+func (e *entry) describe(now time.Time) task.Where {
 	w := task.NewWhere("running", e.task)
 	w.Attempt, w.Worker, w.Host, w.Units, w.Start = e.number, e.slot.ID, task.Bytes(e.slot.Host), e.units, e.begunAt
+	w.Duration = task.Seconds(now.Sub(e.begunRun))
 	return w
 }

@@ -282,7 +282,7 @@ func (c *Core) turn(e *entry) [5]int64 {
 func (c *Core) describeTask(id uint64) (w task.Where) {
 	if e := c.entries[id]; e != nil {
 		if e.slot != nil && !e.sentAhead() {
-			return e.describe()
+			return e.describe(c.run)
 		}
 		w = task.NewWhere("ended", e.task)
 		if w.Attempt = e.number; e.state != decided {

@@ -69,7 +69,7 @@ func ints(ids []uint64) (list []int) {
 func (s *scene) whereText(w task.Where) (text string) {
 	switch {
 	case w.State == "running":
-		text = fmt.Sprintf("runs in %d", w.Worker)
+		text = fmt.Sprintf("runs in %d for %v", w.Worker, time.Duration(w.Duration))
 	case w.Blocking != nil:
 		text = w.Blocking.Text(s.now)
 	case w.Outcome > 0:

@@ -24,7 +24,7 @@ type Facts struct {
 	Units    Holding   `json:"units,omitzero"` // units of named limits that it held
 	PID      int       `json:"pid,omitzero"`
 	Start    time.Time `json:"start,omitzero"`
-	Duration Seconds   `json:"duration,omitzero"` // until now, if it runs
+	Duration Seconds   `json:"duration,omitzero"` // until now without suspensions of the run, if it runs
 	User     Seconds   `json:"user,omitzero"`     // CPU time
 	System   Seconds   `json:"system,omitzero"`
 	MaxRSS   int64     `json:"maxrss,omitzero"` // bytes

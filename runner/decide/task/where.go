@@ -50,7 +50,7 @@ const (
 func (w Where) ForClients(now time.Time) Where {
 	w.Blocking = w.Blocking.WithText(now)
 	if w.State == "running" {
-		w.Tag, w.Duration = Bytes(w.Of.TagOn(w.Worker, string(w.Host), w.Units)), Seconds(max(0, now.Sub(w.Start)))
+		w.Tag = Bytes(w.Of.TagOn(w.Worker, string(w.Host), w.Units))
 	}
 	if t := w.Of; t != nil {
 		w.Describe(t, w.Argv)

@@ -43,7 +43,7 @@ func eta(s *task.Snapshot, total *int64) *task.Seconds {
 	}
 	ages := make([]time.Duration, len(s.Tasks))
 	for i := range s.Tasks {
-		ages[i] = s.At.Sub(s.Tasks[i].Start)
+		ages[i] = time.Duration(s.Tasks[i].Duration)
 	}
 	left, ok := s.Stats.ETA(max(0, *total-s.Stats.Finished()-s.Stats.Running), ages, s.At)
 	if !ok {
