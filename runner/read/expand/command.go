@@ -189,7 +189,7 @@ func (c *compiler) builtinPlace(args []arg, at int) place {
 		if variable == "" {
 			return refuseName
 		}
-		return c.declarationPlace(args, at, variable)
+		return c.declarationPlace(args, at, variable, false)
 	case name == "printf":
 		return c.printfPlace(args, at)
 	case name == "test", name == "[":

@@ -52,6 +52,10 @@ func bashism(script string) (string, error) {
 			}
 		case *syntax.WordIter:
 			name = braceExpansion(n.Items)
+		case *syntax.Lit:
+			if strings.Contains(n.Value, "#") && inArithmetic(stack) {
+				name = "# in arithmetic"
+			}
 		case *syntax.Subshell:
 			if strings.HasPrefix(script[n.Pos().Offset():], "((") {
 				name = "(("

@@ -102,18 +102,11 @@ func readsScript(st *syntax.Stmt) bool {
 	}
 	args := argsOf(call)
 	isShell := func(a arg) bool { return a.obscure || familyOf(a.program()) != foreign }
-	sc, ok := scriptOf(args, posix)
-	if ok && !sc.sameShell {
-		return sc.from >= len(args) || xargsReplaces(args, sc) || sc.shell == "ssh" && slices.ContainsFunc(args[sc.from:sc.to], isShell)
+	if sc, ok := scriptOf(args, posix); ok && !sc.sameShell {
+		return sc.from >= len(args) || xargsReplaces(args, sc) || slices.ContainsFunc(args[sc.from:sc.to], isShell)
 	}
-	i := skipPrefixes(args)
-	for j, a := range args[min(i, len(args)):] {
-		if name := a.program(); (name == "crew" || name == "parallel") && !hasCommand(args[i+j+1:]) &&
-			(j == 0 || args[i].isWrapper() || sc.sameShell) {
-			return true
-		}
-	}
-	return args[len(args)-1].text == "exec" || startsShell(args) || i < len(args) && (args[i].text == "." || args[i].text == "source") ||
+	named := args[min(skipPrefixes(args), len(args)):]
+	return args[len(args)-1].text == "exec" || startsShell(named) || len(named) > 0 && (named[0].text == "." || named[0].text == "source") ||
 		slices.ContainsFunc(args, func(a arg) bool {
 			return isShell(a) || loginShells.has(a.program())
 		})
@@ -133,20 +126,23 @@ func (s *site) assignPlace(i int) place {
 		return refuseName
 	}
 	args := declared(d)
-	return s.c.declarationPlace(args, len(args), name)
+	return s.c.declarationPlace(args, len(args), name, a.Array != nil)
 }
 
-// declarationPlace returns the place of a value that a declaration assigns to name. The options of
-// the declaration are in args before args[at].
-func (c *compiler) declarationPlace(args []arg, at int, name string) place {
-	p := c.assignmentPlace(name)
-	if c.numeric[name+"["] {
+// declarationPlace returns the place of a value that a declaration assigns to name, or to an element of that
+// array. The options of the declaration are in args before args[at].
+func (c *compiler) declarationPlace(args []arg, at int, name string, isElement bool) place {
+	p, harmless := c.assignmentPlace(name), "-xrgp"
+	switch {
+	case isElement:
+		harmless += "aA"
+	case c.numeric[name+"["]:
 		p.check = number // it may be read as a list of elements, and their indexes can run commands
 	}
 	for _, a := range args[1:at] {
 		switch before, _, _ := strings.Cut(a.text, "="); {
-		case !startsOption(a.text) && !strings.Contains(before, gap), strings.Trim(a.text, "-xrgp") == "":
-		case strings.Trim(a.text, "-xrgpi") == "":
+		case !startsOption(a.text) && !strings.Contains(before, gap), strings.Trim(a.text, harmless) == "":
+		case strings.Trim(a.text, harmless+"i") == "":
 			p.check = number
 		default:
 			return refuseUnknown

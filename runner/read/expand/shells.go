@@ -134,7 +134,7 @@ const (
 	// notWrappers are commands that run no other command, even if an argument is sh.
 	notWrappers list = "echo printf print grep egrep fgrep test [ which type rsync scp git"
 	// wrappers are commands that run the command in their arguments.
-	wrappers list = `. source env sudo doas nice ionice nohup time timeout setsid stdbuf chrt taskset
+	wrappers list = `eval . source env sudo doas nice ionice nohup time timeout setsid stdbuf chrt taskset
 		flock xargs find busybox chroot unshare nsenter strace watch parallel crew ssh sshpass su runuser
 		script chronic systemd-run docker podman kubectl`
 	// quoting are commands that run an argument with blanks as a script, with quoting rules of their own.
@@ -189,10 +189,11 @@ var starters = map[string]runner{
 	"chroot":   {valued: "--groups --userspec", operand: 2},
 }
 
-// startsShell reports whether a command of starters has too few operands.
+// startsShell reports whether a command of starters has too few operands, or crew or parallel reads commands.
 func startsShell(args []arg) bool {
 	for i, a := range args {
-		r, operands := starters[a.program()], 0
+		name, operands := a.program(), 0
+		r := starters[name]
 		for j := i + 1; j < len(args); j++ {
 			switch text := args[j].text; {
 			case strings.HasPrefix(text, "-"):
@@ -201,7 +202,7 @@ func startsShell(args []arg) bool {
 				operands++
 			}
 		}
-		if operands < r.operand && (i == 0 || args[0].isWrapper()) {
+		if (operands < r.operand || (name == "crew" || name == "parallel") && !hasCommand(args[i+1:])) && (i == 0 || args[0].isWrapper()) {
 			return true
 		}
 	}
