@@ -132,7 +132,7 @@ func (w *worker) takeAnswer(p []byte) {
 	p = w.takeRoom(p)
 	long := w.partial.Kept
 	if w.Plan.Show == task.ShowLines {
-		to := w.openOutput(f).out.To
+		to := w.openOutput(f).Out.To
 		if long != nil {
 			_, _ = long.WriteTo(to)
 		}
@@ -142,8 +142,8 @@ func (w *worker) takeAnswer(p []byte) {
 	if w.Plan.Keeps() && !small {
 		w.keepPartial(p)
 		s := w.openOutput(f)
-		w.partial.To, w.partial.Room = s.out.To, s.out.Room
-		s.out, w.partial = w.partial, spool.Stream{}
+		w.partial.To, w.partial.Room = s.Out.To, s.Out.Room
+		s.Out, w.partial = w.partial, spool.Stream{}
 	}
 	w.dropPartial()
 	w.recordAnswered(0, true)
@@ -218,13 +218,11 @@ func (w *worker) keepPartial(p []byte) {
 	if w.partial.Kept == nil {
 		w.partial.Kept = w.Store.Buffer()
 	}
-	_ = w.partial.Write(p) // the result will have the error
+	_, _ = w.partial.Write(p)
 }
 
 // dropPartial discards the stored part of an answer.
 func (w *worker) dropPartial() {
-	if w.partial.Kept != nil {
-		_ = w.partial.Kept.Close()
-	}
+	w.partial.Discard()
 	w.partial = spool.Stream{}
 }

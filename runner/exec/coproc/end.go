@@ -87,8 +87,8 @@ func (w *worker) reap() {
 		case filter || known || begun && alone && (i == 0 || w.protocol == task.JSONProtocol):
 			w.reportEnded(f, ws, how, begun)
 		default:
-			if s := f.output; s != nil && s.err.To == nil && s.err.Kept != nil && read > 0 { // otherwise workerDied has shown it
-				_, _ = s.err.Kept.WriteTo(w.strayWriter())
+			if s := f.output; s != nil && s.Err.To == nil && s.Err.Kept != nil && read > 0 { // otherwise workerDied has shown it
+				_, _ = s.Err.Kept.WriteTo(w.strayWriter())
 			}
 			once := f.Task.Makes != nil || f.attempt().Origin().Once // another attempt needs new temporary names
 			if !(once && begun) && l.expects != task.ExpectNone && (worked || w.dismissed) {

@@ -52,8 +52,8 @@ func (w *worker) takeFilterOutput(p []byte, stderr bool) {
 		w.filterOutput = w.openOutput(&f)
 	}
 	if stderr {
-		_ = w.filterOutput.err.Write(p) // the result will have the error
+		_, _ = w.filterOutput.Err.Write(p)
 	} else {
-		_ = w.filterOutput.out.Write(p)
+		_, _ = w.filterOutput.Out.Write(p)
 	}
 }

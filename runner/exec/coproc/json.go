@@ -61,7 +61,7 @@ func (w *worker) endWithReply(at int, o *reply) {
 		w.addStderr(f, []byte(o.Stderr))
 	}
 	if len(o.Stdout) > 0 {
-		_ = w.openOutput(f).out.Write([]byte(o.Stdout)) // the result will have the error
+		_, _ = w.openOutput(f).Out.Write([]byte(o.Stdout))
 	}
 	if w.recordAnswered(at, true); *o.Exit != 0 && f.Outcome == task.OK {
 		f.Outcome, f.Code = task.Exit, *o.Exit

@@ -201,8 +201,7 @@ func (l *loop) report(f *openAttempt, o task.Outcome, err error) *openAttempt {
 	}
 	if f.output != nil {
 		l.unpublish(f.output)
-		spool.HandOver(&f.Result, &f.output.out, &f.output.err)
-		f.output.close()
+		f.output.HandOver(&f.Result)
 	}
 	l.ended = append(l.ended, &f.Result)
 	return f

@@ -57,7 +57,7 @@ func newFixture(t *testing.T, cfg Config, argv ...string) *fixture {
 		slotOf: map[uint64]int{}, results: map[uint64]*task.Result{}, returned: map[uint64]int{},
 	}
 	var err error
-	cfg.Local, err = proc.New(proc.Config{Env: os.Environ(), Outputs: proc.Outputs{Store: store}, Notice: func(text string) {
+	cfg.Local, err = proc.New(proc.Config{Env: os.Environ(), Outputs: spool.Outputs{Store: store}, Notice: func(text string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.notices = append(c.notices, text)

@@ -21,7 +21,7 @@ const (
 // output holds the stderr of an attempt. It also holds its stdout if that is streamed or large, or
 // comes from a filter.
 type output struct {
-	out, err spool.Stream
+	spool.Streams
 
 	// used by other goroutines while the record is unanswered
 
@@ -33,40 +33,24 @@ type output struct {
 // openOutput returns the output of an attempt. It creates it if necessary.
 func (l *loop) openOutput(f *openAttempt) *output {
 	if f.output == nil {
-		f.output = &output{id: f.Task.ID, number: f.Attempt}
-		f.output.out.Room = spool.NewRoom(l.Plan.BoundOf(f.Task))
-		f.output.err.Room = f.output.out.Room
-		if l.Plan.Keeps() {
-			f.output.out.Kept, f.output.err.Kept = l.Store.Buffer(), l.Store.Buffer()
-		}
-		if l.Plan.Show == task.ShowLines {
-			a := f.attempt()
-			a.Slot = l.slot
-			f.output.out.To, f.output.err.To = l.Open(a)
-		}
+		a := f.attempt()
+		a.Slot = l.slot
+		f.output = &output{Streams: l.OpenStreams(a), id: f.Task.ID, number: f.Attempt}
 	}
 	return f.output
-}
-
-// close ends the streams.
-func (s *output) close() {
-	s.out.End()
-	s.err.End()
 }
 
 // discard closes and discards the output. s may be nil.
 func (s *output) discard() {
 	if s != nil {
-		s.close()
-		s.out.Discard()
-		s.err.Discard()
+		s.Discard()
 	}
 }
 
 // addStderr appends p to the stderr of an attempt, and makes it visible to other goroutines.
 func (l *loop) addStderr(f *openAttempt, p []byte) {
 	s := l.openOutput(f)
-	_ = s.err.Write(p) // the result will have the error
+	_, _ = s.Err.Write(p)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.last == nil {
@@ -104,8 +88,8 @@ func (w *Workers) eachLiveStderr(each func(*output)) {
 // missing. For other tasks see proc.Local.
 func (w *Workers) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	w.eachLiveStderr(func(s *output) {
-		if s.id == id && s.err.Kept != nil {
-			stderr, attempt = s.err.Kept.Hold(), s.number
+		if s.id == id && s.Err.Kept != nil {
+			stderr, attempt = s.Err.Kept.Hold(), s.number
 		}
 	})
 	if attempt == 0 {
@@ -183,7 +167,7 @@ func (w *worker) giveStderr(p []byte) {
 
 // checkRoom ends the worker if it has written more for a record than it may.
 func (w *worker) checkRoom(f *openAttempt) {
-	if f.Outcome == 0 && f.output.out.Room.Ends() {
+	if f.Outcome == 0 && f.output.Out.Room.Ends() {
 		f.Outcome = task.TooMuch
 		w.endWorker(false)
 	}
@@ -194,7 +178,7 @@ func (w *worker) takeRoom(p []byte) []byte {
 	if w.begun() == 0 || w.Plan.BoundOf(w.attempts[0].Task).Bytes == 0 {
 		return p
 	}
-	return w.openOutput(w.attempts[0]).out.Room.Take(p)
+	return w.openOutput(w.attempts[0]).Out.Room.Take(p)
 }
 
 // flushStderr adds pendingStderr to the oldest record.

@@ -23,12 +23,6 @@ const (
 	splicePipe = 1 << 20  // capacity of a pipe that a file is spliced to: this saves an eighth of the time; with copies, it would exceed the processor's cache
 )
 
-// stream is the stdout or the stderr of a task.
-type stream struct {
-	fd int // crew's end of the pipe; -1 if it is closed or there is none
-	spool.Stream
-}
-
 // openStreams opens the child's standard streams.
 func (p *process) openStreams() error {
 	null := uintptr(p.null)
@@ -71,11 +65,11 @@ func (p *process) openStreams() error {
 		p.size = winSize(p.Local.size.Load())
 	}
 	if worker || !toFile && (p.Plan.Streams() || p.Plan.Keeps() || p.PTY || p.Limit.Idle > 0 || p.Plan.Bound.Bytes > 0) {
-		if err := p.openPipe(1, &p.out.fd); err != nil {
+		if err := p.openPipe(1, &p.out); err != nil {
 			return err
 		}
 	}
-	return p.openPipe(2, &p.err.fd)
+	return p.openPipe(2, &p.err)
 }
 
 // stdoutFile returns the name of the file that is the child's stdout, or "".
@@ -137,7 +131,7 @@ func (p *process) holdsTerminals() bool { return p.child != [3]uintptr{} }
 func (p *process) closeOurEnds() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, fd := range []*int{&p.out.fd, &p.err.fd, &p.in, &p.pidfd} {
+	for _, fd := range []*int{&p.out, &p.err, &p.in, &p.pidfd} {
 		kernel.Close(fd)
 	}
 	if p.holdsTerminals() {
@@ -149,7 +143,7 @@ func (p *process) closeOurEnds() {
 
 // readOutput reads once from a pipe, and closes it at its end. It holds a buffer only while it
 // reads, so that thousands of idle tasks need none.
-func (p *process) readOutput(s *stream, revents int16) {
+func (p *process) readOutput(fd *int, s *spool.Stream, revents int16) {
 	if revents == 0 {
 		return
 	}
@@ -157,12 +151,10 @@ func (p *process) readOutput(s *stream, revents int16) {
 	defer p.buffers.Put(buf)
 	p.noteOutput() // before the pipe is empty, or silence could miss the output
 	p.mu.Lock()    // resize must not use a closed descriptor
-	n := kernel.Read(&s.fd, buf[:])
+	n := kernel.Read(fd, buf[:])
 	p.mu.Unlock()
 	if n > 0 {
-		if err := s.Write(buf[:n]); err != nil {
-			p.outputErr = err
-		}
+		_, _ = s.Write(buf[:n])
 		if s.Room.Ends() {
 			p.terminate(task.TooMuch, false)
 		}
@@ -173,7 +165,7 @@ func (p *process) readOutput(s *stream, revents int16) {
 // has exited and processes that it left behind have held the pipes open for too long.
 func (p *process) capture() {
 	defer p.closeOurEnds()
-	for over := false; !over && p.outputErr == nil && (p.out.fd >= 0 || p.err.fd >= 0 || p.in >= 0); {
+	for over := false; !over && p.Fault() == nil && (p.out >= 0 || p.err >= 0 || p.in >= 0); {
 		over = p.pollOnce()
 	}
 }
@@ -205,8 +197,8 @@ func (p *process) pollOnce() (over bool) {
 		wait = kernel.Brief
 	}
 	set := [...]unix.PollFd{ // poll(2) ignores negative descriptors
-		{Fd: int32(p.out.fd), Events: unix.POLLIN},
-		{Fd: int32(p.err.fd), Events: unix.POLLIN},
+		{Fd: int32(p.out), Events: unix.POLLIN},
+		{Fd: int32(p.err), Events: unix.POLLIN},
 		{Fd: int32(p.in), Events: unix.POLLOUT},
 		{Fd: int32(p.pidfd), Events: unix.POLLIN},
 	}
@@ -217,8 +209,8 @@ func (p *process) pollOnce() (over bool) {
 	if n == 0 && p.exited && p.holdsTerminals() {
 		p.closeChildEnds(true)
 	}
-	p.readOutput(&p.out, set[0].Revents)
-	p.readOutput(&p.err, set[1].Revents)
+	p.readOutput(&p.out, &p.Out, set[0].Revents)
+	p.readOutput(&p.err, &p.Err, set[1].Revents)
 	switch in := set[2].Revents; {
 	case in&unix.POLLOUT != 0:
 		p.writeInput()
@@ -253,7 +245,5 @@ func (p *process) noteExit() {
 // handOver moves the captured output to the result.
 func (p *process) handOver(r *task.Result) {
 	r.Leaked, r.Left, r.Daemons = p.leaked, strings.Join(p.leftBehind, ", "), strings.Join(p.daemons, ", ")
-	spool.HandOver(r, &p.out.Stream, &p.err.Stream)
-	p.out.End()
-	p.err.End()
+	p.HandOver(r)
 }

@@ -152,8 +152,8 @@ func (g *groups) signalAll(sig syscall.Signal) {
 // process of the task is running or its output is not kept. Live is safe for concurrent use.
 func (l *Local) Live(id uint64) (stdout, stderr task.Live, attempt int) {
 	l.groups.each(func(p *process) {
-		if p.Task.ID == id && p.kept[0] != nil && attempt == 0 {
-			if stdout, stderr = p.kept[0].Hold(), p.kept[1].Hold(); stdout != nil || stderr != nil { // otherwise it has just ended
+		if p.Task.ID == id && p.Out.Kept != nil && attempt == 0 {
+			if stdout, stderr = p.Out.Kept.Hold(), p.Err.Kept.Hold(); stdout != nil || stderr != nil { // otherwise it has just ended
 				attempt = p.Number
 			}
 		}

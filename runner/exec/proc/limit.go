@@ -81,7 +81,7 @@ func (p *process) noteOutput() {
 // because crew was stopped or its own output blocks, counts as written now. Output to a file counts, too,
 // if the file's size has changed since the last call. The caller must hold mu.
 func (p *process) silenceLocked() time.Duration {
-	if kernel.Readable(p.out.fd, p.err.fd) {
+	if kernel.Readable(p.out, p.err) {
 		return 0
 	}
 	now, _ := p.Clock.Now()

@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -27,7 +26,7 @@ import (
 // Config says how tasks run. Captured output passes through this process. With task.ShowRaw nothing is
 // captured. Terminal needs task.ShowRaw, and PTY excludes it.
 type Config struct {
-	Outputs
+	spool.Outputs
 	Dir      string       // working directory; empty for crew's own
 	Env      []string     // the environment that tasks inherit
 	Notice   func(string) // shows a message to the user; called in a goroutine of its own; may be nil
@@ -41,13 +40,6 @@ type Config struct {
 type Resources struct {
 	Spare     int   // descriptors that attempts must leave free, in addition to crew's own
 	Processes int64 // maximum number of processes and threads of crew and the tasks together; 0 if it is not known
-}
-
-// Outputs describes what happens to the output of attempts.
-type Outputs struct {
-	Plan  task.Plan
-	Store *spool.Store                                 // holds the output of results; must be set if Plan.Keeps
-	Open  func(task.Attempt) (out, err io.WriteCloser) // called once per attempt with task.ShowLines; must be set then
 }
 
 // Local is a runner.Executor that runs each attempt as a process group on this
@@ -210,7 +202,7 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 
 	stop := context.AfterFunc(ctx, func() { p.terminate(task.OutcomeOf(context.Cause(ctx)), false) })
 	p.capture()
-	if p.outputErr != nil { // the rest of its output cannot be kept, for example because the disk is full
+	if p.Fault() != nil { // the rest of its output cannot be kept, for example because the disk is full
 		p.terminate(task.Cancelled, true)
 	}
 	if l.terminal != nil {

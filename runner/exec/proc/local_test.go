@@ -28,7 +28,7 @@ import (
 // local returns a Local that keeps output. change may modify its Config.
 func local(t *testing.T, change func(*Config)) *Local {
 	store := spool.New(1<<20, t.TempDir())
-	cfg := Config{Env: os.Environ(), Outputs: Outputs{Store: store}, Limit: task.Limit{KillAfter: time.Hour}}
+	cfg := Config{Env: os.Environ(), Outputs: spool.Outputs{Store: store}, Limit: task.Limit{KillAfter: time.Hour}}
 	if change != nil {
 		change(&cfg)
 	}

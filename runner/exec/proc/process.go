@@ -28,28 +28,27 @@ type process struct {
 
 	*Local
 	task.Attempt
-	ctx     context.Context // of the attempt
-	pid     int
-	row     int // in groups
-	started time.Time
-	kept    [2]*spool.Buffer // for Live: the buffers of its output, even after they have been handed over
+	ctx           context.Context // of the attempt
+	pid           int
+	row           int // in groups
+	started       time.Time
+	spool.Streams // of its output; Live reads Kept even after it has been handed over
 
 	// state of the attempt's goroutine
 
 	pin         *kernel.Pin // nil if it is not pinned
 	child       [3]uintptr  // the child's standard streams, until it has started; see closeChildEnds
-	out, err    stream
-	in          int       // crew's end of the task's stdin; -1 if it is closed or there is none
-	input       Input     // still to be written to in
-	inputErr    error     // why input cannot be read
-	pidfd       int       // readable once the leader has exited; -1 if it is not open
-	deadline    time.Time // when to stop reading, once the leader has exited
-	files       int64     // how much the attempt took from Local.filesRoom
-	outputErr   error     // why output cannot be stored
-	leaked      bool      // processes that the leader left behind held its pipes open, and were killed
-	leftBehind  []string  // names of the processes that the leader left behind and crew has killed
-	daemons     []string  // names of the daemons, which crew does not kill
-	killedEarly bool      // the leader was killed before it executed the program
+	out, err    int         // crew's ends of the pipes from its stdout and stderr; -1 if they are closed or there is none
+	in          int         // crew's end of the task's stdin; -1 if it is closed or there is none
+	input       Input       // still to be written to in
+	inputErr    error       // why input cannot be read
+	pidfd       int         // readable once the leader has exited; -1 if it is not open
+	deadline    time.Time   // when to stop reading, once the leader has exited
+	files       int64       // how much the attempt took from Local.filesRoom
+	leaked      bool        // processes that the leader left behind held its pipes open, and were killed
+	leftBehind  []string    // names of the processes that the leader left behind and crew has killed
+	daemons     []string    // names of the daemons, which crew does not kill
+	killedEarly bool        // the leader was killed before it executed the program
 
 	stopReported bool         // the user knows that the task has stopped; used by the guardian's timer
 	lastOutput   atomic.Int64 // time of the last output, or of the start, by Local.Clock; with Config.Idle

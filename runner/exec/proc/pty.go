@@ -103,7 +103,7 @@ func (p *process) resize(size winSize) {
 		return
 	}
 	p.size = size
-	for _, fd := range [...]int{p.out.fd, p.err.fd} {
+	for _, fd := range [...]int{p.out, p.err} {
 		if fd >= 0 {
 			setSize(fd, size)
 		}

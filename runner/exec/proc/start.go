@@ -16,7 +16,6 @@ import (
 
 	"crew/runner/decide/task"
 	"crew/runner/exec/kernel"
-	"crew/runner/exec/spool"
 )
 
 // commandError means that the command cannot run, with any arguments.
@@ -77,7 +76,7 @@ var errLeaseOver = errors.New("the lease of this worker is over")
 
 // startOnce opens the pipes and tries once to start the process.
 func (l *Local) startOnce(ctx context.Context, a task.Attempt, argv []string) (*process, error) {
-	p := &process{Local: l, ctx: ctx, Attempt: a, out: stream{fd: -1}, err: stream{fd: -1}, in: -1, pidfd: -1}
+	p := &process{Local: l, ctx: ctx, Attempt: a, out: -1, err: -1, in: -1, pidfd: -1}
 	l.guardianOnce.Do(l.guardian.check)
 	if l.live.Load() >= l.shortage.maxLive {
 		return nil, fmt.Errorf("few processes are left: %w", syscall.EAGAIN)
@@ -111,20 +110,10 @@ func (l *Local) startOnce(ctx context.Context, a task.Attempt, argv []string) (*
 		l.terminal.taskStarted(p)
 	}
 	p.startTimer()
-	if a.Task.Protocol != task.NoProtocol {
-		l.groups.add(p)
-		return p, nil
-	}
-	if p.Plan.Keeps() { // before groups.add, because Live reads the buffers from then on
-		p.out.Kept, p.err.Kept = p.Store.Buffer(), p.Store.Buffer()
-		p.kept = [...]*spool.Buffer{p.out.Kept, p.err.Kept}
+	if a.Task.Protocol == task.NoProtocol {
+		p.Streams = l.OpenStreams(a) // before groups.add, because Live reads them from then on
 	}
 	l.groups.add(p)
-	if l.Plan.Show == task.ShowLines {
-		p.out.To, p.err.To = l.Open(a)
-	}
-	p.out.Room = spool.NewRoom(l.Plan.BoundOf(a.Task))
-	p.err.Room = p.out.Room
 	return p, nil
 }
 

@@ -36,7 +36,7 @@ func (l *Local) StartWorker(ctx context.Context, a task.Attempt) (*Worker, error
 	if err != nil {
 		return nil, err
 	}
-	return &Worker{In: p.in, Out: p.out.fd, Err: p.err.fd, PID: p.pid, p: p}, nil
+	return &Worker{In: p.in, Out: p.out, Err: p.err, PID: p.pid, p: p}, nil
 }
 
 // Terminate asks the group to end, once, and kills it if it does not end within the grace period. With kill,
@@ -64,7 +64,7 @@ func (w *Worker) Reap() syscall.WaitStatus {
 	ws, _, _ := w.p.awaitLeader()
 	w.p.sweep()
 	w.p.live.Add(-1)
-	w.p.in, w.p.out.fd, w.p.err.fd = w.In, w.Out, w.Err
+	w.p.in, w.p.out, w.p.err = w.In, w.Out, w.Err
 	w.p.closeOurEnds()
 	w.In, w.Out, w.Err = -1, -1, -1
 	return ws

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,11 +14,69 @@ import (
 // tailSize is how many bytes of the end of an output are kept.
 const tailSize = 4 << 10
 
+// Outputs describes what happens to the output of attempts.
+type Outputs struct {
+	Plan  task.Plan
+	Store *Store                                       // holds the output of results; must be set if Plan.Keeps
+	Open  func(task.Attempt) (out, err io.WriteCloser) // called once per attempt with task.ShowLines; must be set then
+}
+
+// OpenStreams returns the streams of an attempt.
+func (o *Outputs) OpenStreams(a task.Attempt) (s Streams) {
+	if b := o.Plan.BoundOf(a.Task); b.Bytes > 0 {
+		s.Out.Room = &Room{Bound: *b}
+		s.Err.Room = s.Out.Room
+	}
+	if o.Plan.Keeps() {
+		s.Out.Kept, s.Err.Kept = o.Store.Buffer(), o.Store.Buffer()
+	}
+	if o.Plan.Show == task.ShowLines {
+		s.Out.To, s.Err.To = o.Open(a)
+	}
+	return s
+}
+
+// Streams receive the output of an attempt.
+type Streams struct{ Out, Err Stream }
+
+// Both returns the two streams.
+func (s *Streams) Both() [2]*Stream { return [...]*Stream{&s.Out, &s.Err} }
+
+// Fault returns the first error of Err or else of Out.
+func (s *Streams) Fault() error { return cmp.Or(s.Err.fault, s.Out.fault) }
+
+// HandOver ends the streams and moves their contents and the Fault to a result. The result's tail is that of
+// stderr, or of stdout if that is blank.
+func (s *Streams) HandOver(r *task.Result) {
+	s.end()
+	s.Out.Room.settle(r)
+	r.Stdout, r.Stderr = s.Out.output(), s.Err.output()
+	if r.Tail = s.Err.tail; len(bytes.TrimSpace(r.Tail)) == 0 && len(s.Out.tail) > 0 {
+		r.Tail = s.Out.tail
+	}
+	if err := s.Fault(); err != nil && r.Fault == nil {
+		r.Fault = fmt.Errorf("task %d: its output is incomplete: %w", r.Task.ID, err)
+	}
+}
+
+// Discard ends the streams and drops what they hold.
+func (s *Streams) Discard() {
+	s.end()
+	s.Out.Discard()
+	s.Err.Discard()
+}
+
+func (s *Streams) end() {
+	s.Out.End()
+	s.Err.End()
+}
+
 // Stream receives stdout or stderr of an attempt. The zero Stream keeps only the end of it.
 type Stream struct {
 	Kept *Buffer        // the whole output; nil to keep only the end
 	To   io.WriteCloser // receives a copy of the output; may be nil
 	Room *Room          // what the attempt may still write; nil for no limit
+	Size int64          // number of bytes written so far, with those that were dropped
 
 	tail  []byte
 	fault error // the first error of Kept
@@ -27,14 +86,6 @@ type Stream struct {
 type Room struct {
 	task.Bound
 	used int64 // more than Bytes once something was dropped
-}
-
-// NewRoom returns the whole room that a bound allows, or nil if it sets no limit.
-func NewRoom(b *task.Bound) *Room {
-	if b.Bytes == 0 {
-		return nil
-	}
-	return &Room{Bound: *b}
 }
 
 // Take returns as much of p as there is room for, and takes that room. r may be nil.
@@ -62,25 +113,23 @@ func (r *Room) settle(to *task.Result) {
 	}
 }
 
-// Write stores p and passes it to To, as far as there is Room. It returns the first error of Kept, and then
-// stores nothing more.
-func (s *Stream) Write(p []byte) error {
+// Write stores p and passes it to To, as far as there is Room. It never fails: after an error of Kept, which
+// Streams.Fault returns, it stores nothing more.
+func (s *Stream) Write(p []byte) (int, error) {
+	n := len(p)
+	s.Size += int64(n)
 	p = s.Room.Take(p)
 	if s.To != nil {
 		_, _ = s.To.Write(p) // the sink itself reports an error to the run
 	}
-	if s.Kept != nil {
-		if s.fault == nil {
-			_, s.fault = s.Kept.Write(p)
-		}
-		return s.fault
+	switch {
+	case s.Kept == nil:
+		s.tail = AppendTail(s.tail, p)
+	case s.fault == nil:
+		_, s.fault = s.Kept.Write(p)
 	}
-	s.tail = AppendTail(s.tail, p)
-	return nil
+	return n, nil
 }
-
-// Fault returns the first error of Kept.
-func (s *Stream) Fault() error { return s.fault }
 
 // AppendTail appends p to last, the end of an output, and shortens the result to the last tailSize
 // bytes.
@@ -89,34 +138,13 @@ func AppendTail(last, p []byte) []byte {
 	return last[max(0, len(last)-tailSize):]
 }
 
-// HandOver moves the contents of stdout and stderr, and the first fault of stderr or else of stdout, to a
-// result. The result's tail is that of stderr, or of stdout if that is blank.
-func HandOver(r *task.Result, stdout, stderr *Stream) {
-	stdout.Room.settle(r)
-	r.Stdout, r.Stderr = stdout.output(), stderr.output()
-	for _, s := range [...]*Stream{stderr, stdout} {
-		if len(bytes.TrimSpace(r.Tail)) == 0 && len(s.tail) > 0 {
-			r.Tail = s.tail
-		}
-		setFault(r, s.fault)
-	}
-}
-
-// setFault records in a result that its output is incomplete because of err. It does nothing if err is nil
-// or the result already has a fault.
-func setFault(r *task.Result, err error) {
-	if err != nil && r.Fault == nil {
-		r.Fault = fmt.Errorf("task %d: its output is incomplete: %w", r.Task.ID, err)
-	}
-}
-
-// output returns Kept, or nil if it is empty.
+// output returns Kept. If that is empty, it closes it and returns nil.
 func (s *Stream) output() task.Output {
-	if s.Kept == nil {
+	switch {
+	case s.Kept == nil:
 		return nil
-	}
-	if s.Kept.Len() == 0 {
-		s.Discard()
+	case s.Kept.Len() == 0:
+		_ = s.Kept.Close()
 		return nil
 	}
 	return s.Kept
@@ -130,10 +158,11 @@ func (s *Stream) Discard() {
 	}
 }
 
-// End closes To.
+// End closes and drops To.
 func (s *Stream) End() {
 	if s.To != nil {
 		_ = s.To.Close() // the sink itself reports an error to the run
+		s.To = nil
 	}
 }
 

@@ -16,40 +16,21 @@ import (
 
 // outputs holds the output of an attempt that has arrived so far.
 type outputs struct {
-	mu      sync.Mutex
-	closed  bool      // no more is accepted
-	streams [2]stream // stdout and stderr
-}
-
-// stream is stdout or stderr. It opens nothing before output arrives.
-type stream struct {
-	received int64 // bytes that have arrived
-	spool.Stream
-}
-
-// Write appends p. If it cannot be stored, the result gets a Fault.
-func (s *stream) Write(p []byte) (int, error) {
-	s.received += int64(len(p))
-	_ = s.Stream.Write(p)
-	return len(p), nil
+	mu            sync.Mutex
+	closed        bool // no more is accepted
+	opened        bool // output has arrived
+	spool.Streams      // once opened
 }
 
 // openOutputsLocked sets where the output of an attempt goes, unless it has done so before. The caller
 // must hold p.out.mu, or be the only user of p.out.
 func (x *submitter) openOutputsLocked(p *pendingAttempt) {
-	stdout, stderr := &p.out.streams[0], &p.out.streams[1]
-	if stdout.Kept != nil || stdout.To != nil {
+	if p.out.opened {
 		return
 	}
-	if x.Plan.Keeps() {
-		stdout.Kept, stderr.Kept = x.Store.Buffer(), x.Store.Buffer()
-	}
-	if x.Plan.Show == task.ShowLines {
-		stdout.To, stderr.To = x.Open(p.attempt)
-	}
-	if x.Makes.Stdout != "" { // it is a file that the task makes
-		stdout.End()
-		if stdout.To = nil; stdout.Kept == nil {
+	p.out.opened, p.out.Streams = true, x.OpenStreams(p.attempt)
+	if stdout := &p.out.Out; x.Makes.Stdout != "" { // it is a file that the task makes
+		if stdout.End(); stdout.Kept == nil {
 			stdout.Kept = x.Store.Buffer()
 		}
 	}
@@ -60,9 +41,9 @@ func (x *submitter) receiveParts(p *pendingAttempt, fin *Final) {
 	p.out.mu.Lock()
 	defer p.out.mu.Unlock()
 	for i, o := range fin.outputs() {
-		if s := &p.out.streams[i]; !p.out.closed {
-			x.appendLocked(p, s, o)
-			if p.out.closed = s.Fault() != nil; p.out.closed {
+		if !p.out.closed {
+			x.appendLocked(p, p.out.Both()[i], o)
+			if p.out.closed = p.out.Fault() != nil; p.out.closed {
 				go x.attempts.order(p, opKill)
 			}
 		}
@@ -71,8 +52,8 @@ func (x *submitter) receiveParts(p *pendingAttempt, fin *Final) {
 
 // appendLocked appends the new bytes of o.Text to a stream, unless an earlier part is missing:
 // fetchRest fetches both. The caller must hold p.out.mu, or be the only user of p.out.
-func (x *submitter) appendLocked(p *pendingAttempt, s *stream, o *FinalOutput) {
-	if from := s.received - o.At; 0 <= from && from < int64(len(o.Text)) {
+func (x *submitter) appendLocked(p *pendingAttempt, s *spool.Stream, o *FinalOutput) {
+	if from := s.Size - o.At; 0 <= from && from < int64(len(o.Text)) {
 		x.openOutputsLocked(p)
 		_, _ = s.Write(o.Text[from:])
 	}
@@ -84,28 +65,16 @@ var (
 )
 
 // fetchRest appends the rest of an output. The caller must be the only user of p.out.
-func (x *submitter) fetchRest(ctx context.Context, p *pendingAttempt, s *stream, o *FinalOutput) (err error) {
+func (x *submitter) fetchRest(ctx context.Context, p *pendingAttempt, s *spool.Stream, o *FinalOutput) (err error) {
 	size := max(o.Size, int64(len(o.Text)))
-	if x.appendLocked(p, s, o); s.received < size && o.Name != "" {
+	if x.appendLocked(p, s, o); s.Size < size && o.Name != "" {
 		x.openOutputsLocked(p)
-		err = x.s.blobs.Pull(ctx, p.worker.user(), o.Blob, s.received, s)
+		err = x.s.blobs.Pull(ctx, p.worker.user(), o.Blob, s.Size, s)
 	}
-	if err == nil && s.received != size {
+	if err == nil && s.Size != size {
 		err = errCut
 	}
 	return err
-}
-
-// close ends the streams. With kept, it also closes the stored output: the result does not take it
-// over.
-func (o *outputs) close(kept bool) {
-	for i := range o.streams {
-		s := &o.streams[i]
-		s.End()
-		if kept && s.Kept != nil {
-			_ = s.Kept.Close()
-		}
-	}
 }
 
 // live returns the output so far. See submitter.Live.
@@ -115,7 +84,7 @@ func (p *pendingAttempt) live() (stdout, stderr task.Live, attempt int) {
 	if p.out.closed { // result uses the streams without the lock
 		return nil, nil, 0
 	}
-	out, err := p.out.streams[0].Kept, p.out.streams[1].Kept
+	out, err := p.out.Out.Kept, p.out.Err.Kept
 	if out == nil || err == nil {
 		return nil, nil, 0
 	}
@@ -129,13 +98,13 @@ func (x *submitter) result(ctx context.Context, p *pendingAttempt, fin *Final) *
 	p.out.closed = true
 	p.out.mu.Unlock()
 	r, err := x.fetchResult(ctx, p, fin)
-	p.out.close(err != nil)
-	unbegun := errors.Is(err, errUnbegun)
-	switch {
-	case err == nil:
-		spool.HandOver(r, &p.out.streams[0].Stream, &p.out.streams[1].Stream)
+	if err == nil {
+		p.out.HandOver(r)
 		return r
-	case ctx.Err() != nil && !unbegun:
+	}
+	p.out.Discard()
+	unbegun := errors.Is(err, errUnbegun)
+	if ctx.Err() != nil && !unbegun {
 		return outcome(p.attempt, task.OutcomeOf(context.Cause(ctx)), err, false)
 	}
 	return outcome(p.attempt, task.Lost, err, unbegun)
@@ -145,7 +114,7 @@ func (x *submitter) result(ctx context.Context, p *pendingAttempt, fin *Final) *
 // lost.
 func (x *submitter) fetchResult(ctx context.Context, p *pendingAttempt, fin *Final) (*task.Result, error) {
 	a, w := p.attempt, p.worker
-	cut := p.out.streams[0].Fault() != nil || p.out.streams[1].Fault() != nil // output could not be written, so receiveParts has killed the attempt
+	cut := p.out.Fault() != nil // output could not be written, so receiveParts has killed the attempt
 	switch {
 	case fin == nil:
 		return nil, context.Cause(w.ctx)
@@ -159,7 +128,7 @@ func (x *submitter) fetchResult(ctx context.Context, p *pendingAttempt, fin *Fin
 	defer cancel()
 	defer context.AfterFunc(w.ctx, cancel)()
 	for i, o := range fin.outputs() {
-		if err := x.fetchRest(ctx, p, &p.out.streams[i], o); err != nil {
+		if err := x.fetchRest(ctx, p, p.out.Both()[i], o); err != nil {
 			return nil, err
 		}
 	}
@@ -192,7 +161,7 @@ func (x *submitter) fetchMade(ctx context.Context, r *task.Result, p *pendingAtt
 	if m == nil {
 		return nil
 	}
-	stdout := &p.out.streams[0]
+	stdout := &p.out.Out
 	if m.Stdout {
 		defer stdout.Discard()
 	}
@@ -201,7 +170,7 @@ func (x *submitter) fetchMade(ctx context.Context, r *task.Result, p *pendingAtt
 	}
 	err := x.files.FetchMade(ctx, p.worker.user(), r.Task, &fin.Facts, fin.Returned)
 	if err == nil && m.Stdout {
-		err = stdout.save(m.TempName(m.Targets[len(m.Targets)-1].Path), cmp.Or(m.Mode, 0o666))
+		err = save(stdout.Kept, m.TempName(m.Targets[len(m.Targets)-1].Path), cmp.Or(m.Mode, 0o666))
 	}
 	if err != nil {
 		r.Outcome, r.Err = task.NoOutput, err
@@ -209,14 +178,14 @@ func (x *submitter) fetchMade(ctx context.Context, r *task.Result, p *pendingAtt
 	return err
 }
 
-// save writes the stored output to a file, with the permissions mode if the file is new.
-func (s *stream) save(path string, mode uint32) error {
+// save writes an output to a file, with the permissions mode if the file is new. kept is nil if it is empty.
+func save(kept *spool.Buffer, path string, mode uint32) error {
 	w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, os.FileMode(mode))
 	if err != nil {
 		return err
 	}
-	if s.Kept != nil {
-		_, err = s.Kept.WriteTo(w)
+	if kept != nil {
+		_, err = kept.WriteTo(w)
 	}
 	return errors.Join(err, w.Close())
 }

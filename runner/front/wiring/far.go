@@ -14,7 +14,7 @@ import (
 
 	"crew/runner"
 	"crew/runner/decide/task"
-	"crew/runner/exec/proc"
+	"crew/runner/exec/spool"
 	"crew/runner/front/cli"
 	"crew/runner/keep/journal"
 	"crew/runner/steer/control"
@@ -54,9 +54,9 @@ type Call struct {
 
 	// of runs and workers
 
-	proc.Outputs // of tasks; crew worker and crew engine attach use only the Store
-	Do           func(task.Command) task.Reply
-	Make         func(t *task.Task, names, caps []string) error // expands the worker's command with the task's Records and Object
+	spool.Outputs // of tasks; crew worker and crew engine attach use only the Store
+	Do            func(task.Command) task.Reply
+	Make          func(t *task.Task, names, caps []string) error // expands the worker's command with the task's Records and Object
 
 	// of runs. The executor adds slots to the run and removes them. If it has a method Sink, that sink gets events
 	// after the journal.

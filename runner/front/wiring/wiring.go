@@ -9,7 +9,6 @@ import (
 
 	"crew/runner"
 	"crew/runner/exec/jobserver"
-	"crew/runner/exec/proc"
 	"crew/runner/exec/spool"
 	"crew/runner/front/cli"
 	"crew/runner/keep/journal"
@@ -85,6 +84,6 @@ func (w *wiring) readsTerminal() bool {
 }
 
 // outputs returns where the outputs of tasks go.
-func (w *wiring) outputs() proc.Outputs {
-	return proc.Outputs{Plan: w.plan.Plan, Store: w.store, Open: w.stdout.Open}
+func (w *wiring) outputs() spool.Outputs {
+	return spool.Outputs{Plan: w.plan.Plan, Store: w.store, Open: w.stdout.Open}
 }
