@@ -94,12 +94,5 @@ func (c *command) optionsAnywhere() bool {
 	return c.operands != takesCommand && c.operands != takesWork
 }
 
-// hasWord reports whether a list separated by blanks holds word, or word!=value.
-func hasWord(list, word string) bool {
-	for w := range strings.FieldsSeq(list) {
-		if name, _, _ := strings.Cut(w, "!="); name == word {
-			return true
-		}
-	}
-	return false
-}
+// hasWord reports whether a list separated by blanks holds word.
+func hasWord(list, word string) bool { return slices.Contains(strings.Fields(list), word) }

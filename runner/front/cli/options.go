@@ -298,7 +298,7 @@ type Ctl struct {
 	_       struct{}      `row:"--rest | ctl-drain | first run everything that was read" to:"Ctl.Rest"`
 	_       struct{}      `row:"--only KIND | ctl-explain | only waiting, running, failed or ended tasks | waiting running failed ended" to:"Ctl.Only"`
 	_       struct{}      `row:"--limit N | ctl-explain | at most N tasks: the first, or the last to end | 1..1000" to:"Ctl.N"`
-	_       struct{}      `row:"--key KEY | ctl-wait ctl-cancel ctl-send ctl-add | the key of the tasks | any" to:"Ctl.Key"`
+	_       struct{}      `row:"--key KEY | ctl-wait ctl-cancel ctl-send | the key of the tasks | any" to:"Ctl.Key"`
 	_       struct{}      `row:"--all | ctl-wait ctl-cancel | all tasks that were read and have not ended" to:"Ctl.All"`
 	_       struct{}      `row:"--all | ctl-drain ctl-stop | all of your runs, after listing them" to:"Ctl.All"`
 	_       struct{}      `row:"--all | engine-drain | all workers" to:"Ctl.All"`
@@ -307,6 +307,7 @@ type Ctl struct {
 	// of add
 
 	_         struct{}      `row:"--to RUN | ctl-add | the name of the crew serve, or engine:URL/NAME | any" to:"Ctl.Run"`
+	_         struct{}      `row:"--key KEY | ctl-add | give the tasks this key | any" to:"Ctl.Adds.Key"`
 	_         struct{}      `row:"--in DUR | ctl-add | start it no sooner than DUR from now" to:"Ctl.Adds.At" by:"in"`
 	_         struct{}      `row:"--at WHEN | ctl-add | start it no sooner than 22:00 or 2027-01-31 06:00" to:"Ctl.Adds.At" by:"at"`
 	_         struct{}      `row:"--timeout DUR | ctl-add | kill an attempt after DUR; 0 for no limit" to:"Ctl.Adds.Timeout" by:"limit"`

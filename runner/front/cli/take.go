@@ -30,7 +30,7 @@ func (c *command) takeOperands(o *Options, operands []string) (err error) {
 	case takesMove, takesSignal, takesLine:
 		least = 2
 	}
-	if ctl.All || ctl.Key != nil && c.operands != takesWork {
+	if ctl.All || ctl.Key != nil {
 		least--
 	}
 	if c.operands == takesNothing || c.operands[0] == '[' && strings.HasSuffix(c.operands, "]") {

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -21,7 +19,6 @@ import (
 // ctl carries out a command of crew ctl.
 type ctl struct {
 	*cli.Ctl
-	verb          string
 	far           *Far // nil in crew
 	in, out, errs *os.File
 }
@@ -34,7 +31,7 @@ func candidates(x *cli.Completion) (list []cli.Candidate) {
 		}
 	}
 	if h, err := control.Find(x.Run); x.Tasks && err == nil {
-		_ = (&ctl{}).request(h, control.Request{Op: "explain"}, func(_ []byte, r *control.Reply) error {
+		_, _ = control.Ask(context.Background(), h, control.Request{Op: "explain"}, func(_ []byte, r *control.Reply) error {
 			for _, w := range r.Wheres {
 				name, _ := w.Name()
 				list = append(list, cli.Candidate{Word: strconv.FormatUint(w.Task, 10), Text: w.State + " " + w.Why() + ": " + name})
@@ -45,9 +42,9 @@ func candidates(x *cli.Completion) (list []cli.Candidate) {
 	return list
 }
 
-// do carries out the verb.
+// do carries out the verb, which is c.Op.
 func (c *ctl) do() error {
-	switch c.verb {
+	switch c.Op {
 	case "ls":
 		return c.ls()
 	case "drain", "stop":
@@ -66,11 +63,11 @@ func (c *ctl) do() error {
 func (c *ctl) endAll(runs []control.Hello) (err error) {
 	for _, h := range runs {
 		if !c.JSON {
-			err = errors.Join(err, c.print(map[string]string{"drain": "draining ", "stop": "stopping "}[c.verb]+h.Line()))
+			err = errors.Join(err, c.print(map[string]string{"drain": "draining ", "stop": "stopping "}[c.Op]+h.Line()))
 		}
 	}
 	for _, h := range runs {
-		err = errors.Join(err, c.request(h, control.Request{Op: c.verb, Rest: c.Rest}, c.printReply))
+		err = errors.Join(err, c.request(h, c.Request, c.printReply))
 	}
 	return err
 }
@@ -78,12 +75,15 @@ func (c *ctl) endAll(runs []control.Hello) (err error) {
 // call sends the request to the run and prints the replies. Its error carries the exit status for the
 // results in the replies.
 func (c *ctl) call() error {
-	h, err := c.find()
+	words, err := relayCommand(c.Run)
+	if err != nil {
+		return err
+	}
+	h, err := control.Find(c.Run, words...)
 	if err != nil {
 		return err
 	}
 	var ended []task.Facts
-	c.Op = c.verb
 	err = c.request(h, c.Request, func(line []byte, r *control.Reply) error {
 		ended = append(ended, r.Ended...)
 		return c.printReply(line, r)
@@ -94,17 +94,6 @@ func (c *ctl) call() error {
 	return c.statusOf(ended)
 }
 
-// find returns the run that c.Run names.
-func (c *ctl) find() (control.Hello, error) {
-	switch words, err := relayCommand(c.Run); {
-	case err != nil:
-		return control.Hello{}, err
-	case words != nil:
-		return control.FindRelayed(words)
-	}
-	return control.Find(c.Run)
-}
-
 // printReply prints a reply as the verb wants it.
 func (c *ctl) printReply(line []byte, r *control.Reply) error {
 	switch {
@@ -113,26 +102,26 @@ func (c *ctl) printReply(line []byte, r *control.Reply) error {
 	case r.End && r.Error != "" && len(r.Tasks) == 0: // the caller reports the error
 	case r.Cut > 0 && r.Stream != "":
 		c.notice(fmt.Sprintf("task %d: the first %s of its %s are not kept: --state DIR keeps all", r.Task, task.Count(r.Cut, "byte"), r.Stream))
-	case c.verb == "retry", c.verb == "add":
+	case c.Op == "retry", c.Op == "add":
 		var lines []string
 		for _, id := range r.Tasks {
 			lines = append(lines, strconv.FormatUint(id, 10))
 		}
 		return c.print(lines...)
-	case c.verb == "log":
+	case c.Op == "log":
 		return c.writeOutput(r)
-	case c.verb == "status":
+	case c.Op == "status":
 		return c.printCut(r.Run.Lines(sink.Columns(c.out)))
-	case c.verb == "explain":
+	case c.Op == "explain":
 		if r.Hint != "" {
 			c.notice(r.Hint)
 		}
 		return c.printCut(control.Explain(r.Wheres, sink.Columns(c.out)))
-	case c.verb == "watch" && r.Event != nil:
+	case c.Op == "watch" && r.Event != nil:
 		return c.print(r.Line())
 	case len(r.Tasks) > 0:
-		return c.print(task.Count(int64(len(r.Tasks)), "task") + " " + pastTense[c.verb])
-	case c.verb == "cancel" && r.End:
+		return c.print(task.Count(int64(len(r.Tasks)), "task") + " " + pastTense[c.Op])
+	case c.Op == "cancel" && r.End:
 		return c.print("0 tasks cancelled")
 	}
 	return nil
@@ -146,7 +135,7 @@ var pastTense = map[string]string{
 // request sends a request to a run on a new connection, and calls take for each reply.
 func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *control.Reply) error) error {
 	ctx := context.Background()
-	if c.verb == "wait" && c.Timeout > 0 {
+	if c.Timeout > 0 {
 		limited, end := context.WithTimeout(ctx, c.Timeout)
 		defer end()
 		ctx = limited
@@ -163,16 +152,17 @@ func (c *ctl) request(h control.Hello, req control.Request, take func([]byte, *c
 		return err
 	}
 	text := refusalText(h, refused.Text)
-	if c.verb == "add" && refused.Status == statusBusy && c.Block == 0 {
+	if c.Op == "add" && refused.Status == statusBusy && c.Block == 0 {
 		text += ": --block DUR waits for room, or for the next crew serve"
 	}
-	return &control.Refused{Text: text, Status: refused.Status, Over: refused.Over}
+	refused.Text = text
+	return refused
 }
 
 // notice prints a message on stderr.
 func (c *ctl) notice(text string) { printError(c.errs, errors.New(text)) }
 
-func (c *ctl) printJSON(line []byte) error { return c.write(c.out, append(line, '\n')) }
+func (c *ctl) printJSON(line []byte) error { return printText(c.out, string(line)+"\n") }
 
 // refusalText returns a message that a run refused a request, and why.
 func refusalText(h control.Hello, why string) string {
@@ -186,21 +176,13 @@ func refusalText(h control.Hello, why string) string {
 	return run + ": " + why
 }
 
-func (c *ctl) write(f *os.File, p []byte) error {
-	_, err := f.Write(p)
-	if failed, ok := errors.AsType[*fs.PathError](err); ok {
-		return fmt.Errorf("write to %s: %w", filepath.Base(failed.Path), failed.Err)
-	}
-	return err
-}
-
 // print prints lines on stdout, with unprintable characters escaped.
 func (c *ctl) print(lines ...string) error {
 	var b strings.Builder
 	for _, l := range lines {
 		b.WriteString(task.Printable(l) + "\n")
 	}
-	return c.write(c.out, []byte(b.String()))
+	return printText(c.out, b.String())
 }
 
 func (c *ctl) ls() error {
@@ -230,9 +212,9 @@ func (c *ctl) printCut(lines []string) error {
 func (c *ctl) writeOutput(r *control.Reply) error {
 	switch r.Stream {
 	case "stdout":
-		return c.write(c.out, r.Data)
+		return printText(c.out, string(r.Data))
 	case "stderr":
-		return c.write(c.errs, r.Data)
+		return printText(c.errs, string(r.Data))
 	}
 	return nil
 }

@@ -59,7 +59,6 @@ type stream struct {
 
 // add adds tasks to a run: values or, if the run takes none, a command.
 func (c *ctl) add() error {
-	c.Adds.Key = c.Key
 	if c.URL != "" {
 		return c.leaveAtHub()
 	}

@@ -6,8 +6,8 @@ import (
 	_ "embed" // the summary
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"os"
 	"reflect"
 	"strings"
 	"syscall"
@@ -21,7 +21,7 @@ import (
 
 // showState carries out crew state. It prints a summary of the journal in dir or, with json, the journal
 // itself as lines of JSON.
-func showState(dir string, json bool, stdout io.Writer) (err error) {
+func showState(dir string, json bool, stdout *os.File) (err error) {
 	t := summary{Now: time.Now()}
 	if json {
 		out := bufio.NewWriterSize(stdout, 64<<10)

@@ -5,9 +5,9 @@ package wiring
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -49,7 +49,8 @@ func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
 	case tool == cli.DoReport || tool == cli.DoWeb:
 		err = web(o, stdout)
 	case tool == "ctl":
-		err = (&ctl{Ctl: &o.Ctl, verb: verb, far: far, in: stdin, out: stdout, errs: stderr}).do()
+		o.Ctl.Op = verb
+		err = (&ctl{Ctl: &o.Ctl, far: far, in: stdin, out: stdout, errs: stderr}).do()
 	case tool == "engine" && o.Do != cli.DoAttach:
 		err = runEngine(o, verb, far, stdout, stderr)
 	default:
@@ -58,10 +59,10 @@ func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
 	return printError(stderr, err)
 }
 
-// printText prints text on stdout.
-func printText(stdout io.Writer, text string) error {
-	if _, err := io.WriteString(stdout, text); err != nil {
-		return fmt.Errorf("write to stdout: %w", err)
+// printText prints text on stdout or stderr.
+func printText(f *os.File, text string) error {
+	if _, err := f.WriteString(text); err != nil {
+		return fmt.Errorf("write to %s: %w", filepath.Base(f.Name()), task.WithoutPath(err))
 	}
 	return nil
 }

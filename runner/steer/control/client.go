@@ -69,9 +69,9 @@ func askHello(path string) *Hello {
 	return nil
 }
 
-// FindRelayed returns the run that a program connects to. words are the path and the arguments of the
+// findRelayed returns the run that a program connects to. words are the path and the arguments of the
 // program. It is started once for each client, which is at its standard input and output.
-func FindRelayed(words []string) (h Hello, err error) {
+func findRelayed(words []string) (h Hello, err error) {
 	h.dial = func() (socket, error) {
 		ours, theirs, err := pair()
 		if err != nil {
@@ -93,8 +93,14 @@ func FindRelayed(words []string) (h Hello, err error) {
 	return h, err
 }
 
-// Find returns the run with a process ID or a name. "" stands for the only run.
-func Find(run string) (Hello, error) { return find(run, false) }
+// Find returns the run with a process ID or a name. "" stands for the only run. If there are words, it returns
+// the run that a program connects to, whose path and arguments they are.
+func Find(run string, words ...string) (Hello, error) {
+	if len(words) > 0 {
+		return findRelayed(words)
+	}
+	return find(run, false)
+}
 
 // FindFeed is Find for adding tasks: it prefers runs that take any, and "" stands for the only one of these. The
 // run must answer, because a request depends on what it takes.
@@ -168,7 +174,7 @@ func (e *Unreachable) Error() string {
 // Unwrap returns the error of the connection.
 func (e *Unreachable) Unwrap() error { return e.Err }
 
-// Ask sends a request on a new connection to a run that List, Find or FindRelayed returned. It sets r.V.
+// Ask sends a request on a new connection to a run that List or Find returned. It sets r.V.
 // It calls f, unless that is nil, for each reply, including the last one and the reply with an error. line has
 // no newline and is valid until f returns. Ask returns the last reply, and one of these errors: the first
 // error of f, a *Refused, an *Unreachable, the error of ctx, or why the connection failed.

@@ -37,12 +37,8 @@ func show() (int, error) {
 		runs = control.List()
 	}
 	if len(runs) < 2 {
-		if runs = nil; len(args) > 2 {
-			hello, err = control.FindRelayed(args[1:])
-		} else {
-			hello, err = control.Find(args[0])
-		}
-		if err != nil {
+		runs = nil
+		if hello, err = control.Find(args[0], args[1:]...); err != nil {
 			return 1, err
 		}
 	}
