@@ -287,7 +287,11 @@ func (c *Core) untilPending() bool {
 // waits for its tasks and its reader without a bound.
 func (c *Core) limitWait() {
 	if c.end.giveUpAt.IsZero() {
-		c.end.giveUpAt = c.run.Add(c.cfg.Limit.KillAfter + endMargin)
+		grace := c.cfg.Limit.KillAfter
+		for _, id := range c.ids(running) {
+			grace = max(grace, c.entries[id].task.KillAfter)
+		}
+		c.end.giveUpAt = c.run.Add(grace + endMargin)
 	}
 }
 
