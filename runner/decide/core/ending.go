@@ -316,7 +316,9 @@ func (c *Core) giveUp() {
 			continue
 		}
 		d.Abandoned++
-		c.finish(e, e.cancelResult(errAbandoned, c.now))
+		r := e.toAttempt().End(task.Cancelled, errAbandoned, c.now)
+		r.Start = e.begunAt
+		c.finish(e, r)
 	}
 }
 

@@ -83,13 +83,6 @@ func (e *entry) endResult(o task.Outcome, err error, now time.Time) *task.Result
 	return &task.Result{Task: e.task, Attempt: e.number, Outcome: o, Err: err, Before: e.before, Omitted: e.omitted, End: now}
 }
 
-// cancelResult returns the result of an attempt that the run itself cancels.
-func (e *entry) cancelResult(err error, now time.Time) *task.Result {
-	return &task.Result{
-		Task: e.task, Attempt: e.number, Worker: e.slot.ID, Host: e.slot.Host, Units: e.units, Outcome: task.Cancelled, Err: err, End: now,
-	}
-}
-
 // describe returns a description of the attempt of a task that holds a slot. now is the run's time.
 func (e *entry) describe(now time.Time) task.Where {
 	w := task.NewWhere("running", e.task)

@@ -116,8 +116,7 @@ func (c *Core) cancelUntaken(e *entry, cause error) bool {
 		return false
 	}
 	s.next = slices.Delete(s.next, i, i+1)
-	r := e.cancelResult(cause, c.now)
-	r.Outcome, r.Start = task.OutcomeOf(cause), c.now
+	r := e.toAttempt().End(task.OutcomeOf(cause), cause, c.now)
 	c.decideEnd(e, r)
 	c.fx.Record = append(c.fx.Record, r)
 	return true

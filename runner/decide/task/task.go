@@ -400,6 +400,18 @@ func (l *deferredMarks) has(name string) bool {
 	return l != nil && slices.ContainsFunc(l.needs, func(n Need) bool { return n.Name == name })
 }
 
+// End returns the result of an attempt that has taken no time until now.
+func (a Attempt) End(o Outcome, err error, now time.Time) *Result {
+	r := &Result{
+		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Units: a.Units, Argv: a.Argv(),
+		Outcome: o, Err: err, Start: now, End: now,
+	}
+	if o == StartFailed {
+		r.Code = 126
+	}
+	return r
+}
+
 // Origin returns the facts that the attempt's command and environment show.
 func (a Attempt) Origin() Origin {
 	return a.Task.origin(Origin{Task: a.Task.ID, Number: a.Number, Slot: a.Slot.ID, Host: a.Slot.Host, Units: a.Units})

@@ -184,12 +184,8 @@ func (l *Local) Run(ctx context.Context, a task.Attempt) *task.Result {
 	return l.run(ctx, a)
 }
 
-func newResult(a task.Attempt) *task.Result {
-	return &task.Result{Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Units: a.Units, Argv: a.Argv(), Start: time.Now()}
-}
-
 func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
-	r := newResult(a)
+	r := a.End(0, nil, time.Now())
 	p, err := l.start(ctx, a, a.Exec())
 	if err != nil {
 		StartFailed(ctx, r, err)

@@ -189,7 +189,7 @@ func (l *Local) runOnTerminal(ctx context.Context, a task.Attempt) *task.Result 
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	if err := t.awaitForeground(ctx); err != nil {
-		r := newResult(a)
+		r := a.End(0, nil, time.Now())
 		StartFailed(ctx, r, err)
 		return r
 	}

@@ -40,11 +40,7 @@ func (f *Files) Begin(a task.Attempt) *task.Result {
 	outs, err := f.prepareAll(a.Task, temp)
 	if err != nil {
 		f.releaseDirs(outs)
-		now := time.Now()
-		return &task.Result{
-			Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Units: a.Units, Argv: a.Argv(),
-			Outcome: task.StartFailed, Code: 126, Err: err, Start: now, End: now,
-		}
+		return a.End(task.StartFailed, err, time.Now())
 	}
 	if len(outs) == 0 {
 		return nil

@@ -256,11 +256,8 @@ func (x *submitter) Missing() []string {
 
 // outcome returns the result of an attempt that has no Final.
 func outcome(a task.Attempt, o task.Outcome, err error, unbegun bool) *task.Result {
-	r := &task.Result{
-		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Host: a.Slot.Host, Units: a.Units, Argv: a.Argv(),
-		Outcome: o, Err: err, Unbegun: unbegun, End: time.Now(),
-	}
-	r.Start = r.End
+	r := a.End(o, err, time.Now())
+	r.Unbegun = unbegun
 	return r
 }
 
@@ -270,9 +267,7 @@ func notStarted(ctx context.Context, a task.Attempt, err error) *task.Result {
 	if ctx.Err() != nil {
 		return outcome(a, task.OutcomeOf(context.Cause(ctx)), nil, false)
 	}
-	r := outcome(a, task.StartFailed, err, false)
-	r.Code = 126
-	return r
+	return outcome(a, task.StartFailed, err, false)
 }
 
 // sendAttempt encodes an attempt and sends it to its worker.

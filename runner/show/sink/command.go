@@ -85,15 +85,13 @@ type DryRun struct {
 
 // Run returns the attempt's command line as its output.
 func (d DryRun) Run(_ context.Context, a task.Attempt) *task.Result {
-	argv, now := a.Argv(), time.Now()
-	line := lineFor(d.Terminal)(a.Task, argv)
+	r := a.End(task.OK, nil, time.Now())
+	line := lineFor(d.Terminal)(a.Task, r.Argv)
 	if b := a.Task.Block; b != nil {
 		line += " # " + task.Printable(b.Place())
 	}
-	return &task.Result{
-		Task: a.Task, Attempt: a.Number, Worker: a.Slot.ID, Units: a.Units, Argv: argv,
-		Outcome: task.OK, Start: now, End: now, Stdout: spool.Text(line + "\n"),
-	}
+	r.Stdout = spool.Text(line + "\n")
+	return r
 }
 
 // Kill does nothing, because attempts take no time.
