@@ -186,10 +186,10 @@ func (s *source) checkBatches() error {
 func (s *source) compileTexts(tc *input.TasksConfig, c *compiler) error {
 	o := s.opts
 	const late = "it is known only when the task starts"
-	tc.Key, tc.Cost = c.text("key", o.Sched.Key, late), c.text("cost", o.Sched.Cost, late)
-	tc.Priority, tc.Weight = c.text("priority", o.Terms.Priority, late), c.text("weight", o.Terms.Weight, late)
-	tc.Needs, tc.Results = c.text("needs", o.Terms.Needs, late), c.text("results", o.Output.Results, variesByAttempt)
-	tc.Dir = c.text("workdir", o.Pool.Dirs, late)
+	for i, template := range [...]string{o.Sched.Key, o.Sched.Cost, o.Terms.Priority, o.Terms.Weight, o.Terms.Needs} {
+		tc.Templates[i] = c.text(input.TermNames[i], template, late)
+	}
+	tc.Results, tc.Dir = c.text("results", o.Output.Results, variesByAttempt), c.text("workdir", o.Pool.Dirs, late)
 	for _, env := range o.Pool.Env {
 		tc.Env = append(tc.Env, c.text("setenv", env, late))
 	}

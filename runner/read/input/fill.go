@@ -85,7 +85,7 @@ func (t *Tasks) fillTexts(tk *task.Task, v *expand.Values, obj Object, w rawText
 		}
 	}
 	t.fillPlace(tk, *v)
-	for i, text := range [...]*expand.Text{t.cfg.Key, t.cfg.Cost, t.cfg.Priority, t.cfg.Weight, t.cfg.Needs} {
+	for i, text := range t.cfg.Templates {
 		if text != nil && w[i] == nil {
 			w[i] = new(text.Expand(*v))
 		}

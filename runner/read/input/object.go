@@ -126,7 +126,7 @@ func (d *description) set(name string, v json.RawMessage) (err error) {
 	default:
 		var s string
 		s, err = parseScalar(v)
-		d.Texts[slices.Index(textMembers[:], name)] = &s
+		d.Texts[slices.Index(TermNames[:], name)] = &s
 	}
 	return err
 }

@@ -31,8 +31,6 @@ type TasksConfig struct {
 
 // Texts are templates for the properties of a task other than its command.
 type Texts struct {
-	Key     *expand.Text   // nil means no key
-	Cost    *expand.Text   // nil means 1
 	Tag     *expand.Text   // nil means no tag
 	Dir     *expand.Text   // working directory; nil means the run's
 	Env     []*expand.Text // of the form NAME=VALUE
@@ -73,7 +71,7 @@ type Tasks struct {
 // be a command of its own.
 func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 	all := slices.Clone(cfg.Template.Placeholders)
-	for _, text := range append(slices.Concat(cfg.Files.texts(), cfg.Travel, cfg.Env), cfg.Dir, cfg.Key, cfg.Cost, cfg.Tag, cfg.Results, cfg.Priority, cfg.Weight, cfg.Needs) {
+	for _, text := range append(slices.Concat(cfg.Files.texts(), cfg.Travel, cfg.Env, cfg.Templates[:]), cfg.Dir, cfg.Tag, cfg.Results) {
 		if text != nil {
 			all = append(all, text.Placeholders...)
 		}

@@ -11,23 +11,24 @@ import (
 	"crew/runner/read/expand"
 )
 
-// Terms are templates for the values in a task's Terms.
+// Terms are templates for the values by which tasks are scheduled.
 type Terms struct {
-	Priority        *expand.Text // nil means 0
-	Weight          *expand.Text // nil means 1
-	Needs           *expand.Text // nil means nothing
-	Caps            []task.Cap   // the limits whose units tasks can need
-	Offers          bool         // tasks can also need units of other names, which hosts offer
-	UncountedOffers bool         // the units that hosts offer are not counted
-	Fed             bool         // tasks can be left out as not unique
-	SameWeight      string       // why all tasks must have the same weight; "" if they need not
+	Templates       [len(TermNames)]*expand.Text // nil means no key, cost 1, priority 0, weight 1, or no needs
+	Caps            []task.Cap                   // the limits whose units tasks can need
+	Offers          bool                         // tasks can also need units of other names, which hosts offer
+	UncountedOffers bool                         // the units that hosts offer are not counted
+	Fed             bool                         // tasks can be left out as not unique
+	SameWeight      string                       // why all tasks must have the same weight; "" if they need not
 }
+
+// TermNames are the names of Terms.Templates, as options and as members of an object.
+var TermNames = [...]string{"key", "cost", "priority", "weight", "needs"}
 
 // Validate returns an error if a template that is the same for all tasks has an invalid value. The
 // error begins with the name of the template.
 func (a *Terms) Validate() error {
 	var w rawTexts
-	for i, text := range [...]*expand.Text{nil, nil, a.Priority, a.Weight, a.Needs} {
+	for i, text := range a.Templates {
 		if text != nil && text.Constant() {
 			w[i] = new(text.Expand(expand.Values{}))
 		}
@@ -35,10 +36,8 @@ func (a *Terms) Validate() error {
 	return a.setTerms(new(task.Task), w)
 }
 
-// rawTexts are the unparsed values of textMembers; each may be nil.
-type rawTexts [len(textMembers)]*string
-
-var textMembers = [...]string{"key", "cost", "priority", "weight", "needs"}
+// rawTexts are the unparsed values of TermNames; each may be nil.
+type rawTexts [len(TermNames)]*string
 
 // setTerms sets the properties of tk that have a text in w. If it returns an error, it has not set tk.Asked.
 func (a *Terms) setTerms(tk *task.Task, w rawTexts) (err error) {
@@ -51,7 +50,7 @@ func (a *Terms) setTerms(tk *task.Task, w rawTexts) (err error) {
 			continue
 		}
 		is := " "
-		switch textMembers[i] {
+		switch TermNames[i] {
 		case "key":
 			tk.Key = *text
 		case "cost":
@@ -67,7 +66,7 @@ func (a *Terms) setTerms(tk *task.Task, w rawTexts) (err error) {
 			terms.Needs, err = a.parseNeeds(*text)
 		}
 		if err != nil {
-			return fmt.Errorf("%s %q%s%w", textMembers[i], *text, is, err)
+			return fmt.Errorf("%s %q%s%w", TermNames[i], *text, is, err)
 		}
 	}
 	if tk.Asked = nil; !terms.IsZero() {

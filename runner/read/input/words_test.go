@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -90,9 +91,11 @@ func (e example) open(t testing.TB, rd io.Reader, dir string) (*Tasks, error) {
 	cfg := TasksConfig{Objects: e.Objects, Limits: e.Limits, Stdin: e.Reads, Protocol: e.Protocol, Share: e.share}
 	cfg.Caps, cfg.SameWeight, cfg.Files.Stdout = caps, e.Even, e.Out
 	for name, s := range e.Say {
-		*map[string]**expand.Text{
-			"key": &cfg.Key, "tag": &cfg.Tag, "cost": &cfg.Cost, "priority": &cfg.Priority, "weight": &cfg.Weight, "needs": &cfg.Needs,
-		}[name] = textOf(t, s)
+		if i := slices.Index(TermNames[:], name); i >= 0 {
+			cfg.Templates[i] = textOf(t, s)
+		} else {
+			cfg.Tag = textOf(t, s)
+		}
 	}
 	for _, s := range e.Makes {
 		cfg.Files.Makes = append(cfg.Files.Makes, Made{textOf(t, s), e.Temp})
