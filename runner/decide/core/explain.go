@@ -250,7 +250,11 @@ func (c *Core) listed(only string) (ids []uint64) {
 		}
 	}
 	if only == "" {
-		ids = slices.AppendSeq(ids, maps.Keys(c.queue.failed.tasks))
+		for id, was := range c.queue.failed.tasks {
+			if was.rerunAs == 0 {
+				ids = append(ids, id)
+			}
+		}
 	}
 	slices.Sort(ids)
 	slices.SortFunc(turns, func(a, b [5]int64) int { return slices.Compare(a[:], b[:]) })
