@@ -25,7 +25,53 @@ type endedAttempt struct {
 	size int // of the task
 }
 
-// newEndedAttempt returns the memory of the attempt that ended with e.
+// remember remembers how the attempts of a batch ended, and drops the oldest ones above the limits. The caller
+// must hold mu.
+func (k *Sink) remember(batch []task.Event) {
+	var all [2]struct{ n, size int } // of attempts that did not fail, and that failed
+	repeated := map[uint64]bool{}    // tasks with a later attempt
+	var list []*endedAttempt
+	kind := func(o task.Outcome) int {
+		if o.Failed() {
+			return 1
+		}
+		return 0
+	}
+	add := func(p *endedAttempt) bool {
+		of := &all[kind(p.Outcome)]
+		if of.n == maxPast || of.n > 0 && of.size+p.size > pastBytes {
+			k.forgot = true
+			return false
+		}
+		of.n++
+		of.size += p.size
+		list = append(list, p)
+		return true
+	}
+	for i := range batch {
+		e := &batch[len(batch)-1-i]
+		r := e.Result
+		switch {
+		case e.Kind != task.Finished && e.Kind != task.Retried, r.FromEarlierRun(), r.Unbegun, repeated[e.Task.ID]:
+			continue
+		case r.Attempt > 1 || len(r.Before) > 0:
+			repeated[e.Task.ID] = true
+		}
+		if all[kind(r.Outcome)].n == maxPast { // this takes less time than add
+			k.forgot = true
+		} else if p := newEndedAttempt(e); add(p) {
+			p.keepTails(r)
+		}
+	}
+	for _, p := range k.past {
+		if !repeated[p.Task] {
+			add(p)
+		}
+	}
+	k.past = list
+}
+
+// newEndedAttempt returns the memory of the attempt that ended with e, without the ends of its outputs.
 func newEndedAttempt(e *task.Event) *endedAttempt {
 	r := e.Result
 	p := &endedAttempt{size: e.Task.Size()}
@@ -33,6 +79,14 @@ func newEndedAttempt(e *task.Event) *endedAttempt {
 	if p.Task = e.Task.ID; p.Exit != nil {
 		p.Exit = new(*p.Exit) // otherwise it would hold all of r
 	}
+	if e.Kind == task.Retried {
+		p.State, p.Blocking = "waiting", &task.Blocking{By: task.ByRetry, Tasks: 1, Until: e.At.Add(e.Wait)}
+	}
+	return p
+}
+
+// keepTails keeps the ends of the outputs of r.
+func (p *endedAttempt) keepTails(r *task.Result) {
 	for i, o := range [...]task.Output{r.Stdout, r.Stderr} {
 		if n := task.Length(o); n > 0 {
 			text, _ := task.Tail(o, pastTail) // a read error ends the run by other means
@@ -42,56 +96,6 @@ func newEndedAttempt(e *task.Event) *endedAttempt {
 	if len(r.Tail) > 0 {
 		p.Outputs[1], p.Kept = spool.Text(r.Tail), true
 	}
-	if e.Kind == task.Retried {
-		p.State, p.Blocking = "waiting", &task.Blocking{By: task.ByRetry, Tasks: 1, Until: e.At.Add(e.Wait)}
-	}
-	return p
-}
-
-// remember remembers how an attempt ended. The caller must hold mu.
-func (k *Sink) remember(e *task.Event) {
-	r := e.Result
-	if r.FromEarlierRun() || r.Unbegun {
-		return
-	}
-	if r.Attempt > 1 || len(r.Before) > 0 {
-		k.past = slices.DeleteFunc(k.past, func(was *endedAttempt) bool { return was.Task == e.Task.ID })
-	}
-	if succeeded(e) {
-		if k.ahead--; k.ahead >= maxPast { // trim would drop it
-			k.forgot = true
-			return
-		}
-	}
-	p := newEndedAttempt(e)
-	k.past = slices.Insert(k.past, 0, p)
-	if k.size += p.size; len(k.past) > 3*maxPast || k.size > 3*pastBytes { // rarely, because trim is slow
-		k.trim()
-	}
-}
-
-// succeeded reports whether e is the end of a task that succeeded in this run.
-func succeeded(e *task.Event) bool {
-	return e.Kind == task.Finished && e.Result.Outcome == task.OK && !e.Result.FromEarlierRun()
-}
-
-// trim drops the oldest attempts above the limits. The caller must hold mu.
-func (k *Sink) trim() {
-	var n, size [2]int // of attempts that did not fail, and that failed
-	k.past = slices.DeleteFunc(k.past, func(p *endedAttempt) bool {
-		i := 0
-		if p.Outcome.Failed() {
-			i = 1
-		}
-		if n[i] == maxPast || n[i] > 0 && size[i]+p.size > pastBytes {
-			k.forgot = true
-			return true
-		}
-		n[i]++
-		size[i] += p.size
-		return false
-	})
-	k.size = size[0] + size[1]
 }
 
 // remembered returns the tasks that are remembered, the latest first. forgot reports whether others were
@@ -99,7 +103,6 @@ func (k *Sink) trim() {
 func (k *Sink) remembered() (list []task.Where, forgot bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.trim()
 	for _, p := range k.past {
 		list = append(list, p.Where)
 	}

@@ -57,6 +57,7 @@ func mayHaveEnded(t *task.Task) bool { return t.Done != nil || t.Makes != nil &&
 // writeTails writes the end of the output of a failed attempt.
 func (l *Log) writeTails(e *task.Event) {
 	r, p := e.Result, newEndedAttempt(e)
+	p.keepTails(r)
 	elsewhere := r.Outcome == task.Lost || r.Task.Makes != nil && r.Task.Makes.Stdout
 	sendTails(l.write, &p.EndedTask, l.KeepsOutput && !elsewhere)
 }

@@ -15,9 +15,7 @@ const maxEvents = 4096
 type Sink struct {
 	mu        sync.Mutex
 	past      []*endedAttempt // recently ended attempts, the latest first
-	size      int             // of the tasks of past
 	forgot    bool            // some attempts were dropped from past
-	ahead     int             // number of tasks that succeeded in the rest of the batch
 	listeners map[*listener]struct{}
 	finished  int64       // number of task.Finished events so far
 	final     *task.Stats // the totals, once no more events come
@@ -50,18 +48,10 @@ func (k *Sink) Consume(batch []task.Event) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.remember(batch)
 	for i := range batch {
-		if succeeded(&batch[i]) {
-			k.ahead++
-		}
-	}
-	for i := range batch {
-		switch e := &batch[i]; e.Kind {
-		case task.Finished:
+		if batch[i].Kind == task.Finished {
 			k.finished++
-			k.remember(e)
-		case task.Retried:
-			k.remember(e)
 		}
 	}
 	for l := range k.listeners {
