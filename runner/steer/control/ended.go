@@ -2,7 +2,6 @@ package control
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -158,8 +157,8 @@ func (s *Server) addRecords(list []task.Where, all bool) {
 	}
 }
 
-// records returns the known facts of ended tasks: from memory and, if all, from the journal. The caller closes
-// the outputs.
+// records returns the known facts of ended tasks: from memory, with the ends of their outputs, and, if all, from
+// the journal, without outputs.
 func (s *Server) records(ids []uint64, all bool) map[uint64]task.EndedTask {
 	known := map[uint64]task.EndedTask{}
 	list, _ := s.sink.remembered()
@@ -171,7 +170,10 @@ func (s *Server) records(ids []uint64, all bool) map[uint64]task.EndedTask {
 	}
 	if all && len(known) < len(ids) && s.cfg.Ended != nil {
 		missing := slices.DeleteFunc(slices.Clone(ids), func(id uint64) bool { return known[id].Task != 0 })
-		maps.Copy(known, s.cfg.Ended(missing...))
+		for id, p := range s.cfg.Ended(missing...) {
+			closeAll(p.Outputs)
+			known[id] = p
+		}
 	}
 	return known
 }

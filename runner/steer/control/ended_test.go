@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 
@@ -53,7 +54,13 @@ func TestEnded(t *testing.T) {
 
 // TestEndedIsBounded checks that the memory is bounded, however large tasks and their outputs are.
 func TestEndedIsBounded(t *testing.T) {
-	r := newRun(t, nil)
+	f, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	r := newRun(t, func(c *Config) {
+		c.Ended = func(...uint64) map[uint64]task.EndedTask {
+			return map[uint64]task.EndedTask{1: {Outputs: [2]task.Live{f}}}
+		}
+	})
 	long := bytes.Repeat([]byte("x"), 100<<10)
 	for id := uint64(1); id < 20; id++ {
 		a := r.start(id, 1)
@@ -73,6 +80,10 @@ func TestEndedIsBounded(t *testing.T) {
 	r.end(a, task.OK, true)
 	ended, _ = r.s.sink.remembered()
 	require.Equal(t, []uint64{20}, ids(ended))
+
+	_, err = r.ask(Request{Op: "explain", Tasks: []uint64{1}})
+	require.NoError(t, err)
+	require.ErrorIs(t, f.Close(), os.ErrClosed, "nobody wants the output")
 }
 
 // TestLogLeavesOutEarlierResults checks that a task does not seem to wait if the log leaves out how it ended.

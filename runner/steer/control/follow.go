@@ -291,8 +291,8 @@ func (f *follower) logEnded(w *task.Where) error {
 	if err := f.catchUp(); err != nil {
 		return err
 	}
-	p := f.s.records([]uint64{w.Task}, true)[w.Task]
-	if see := f.s.cfg.Ended; see != nil && p.Cut != [2]int64{} {
+	p := f.s.records([]uint64{w.Task}, false)[w.Task]
+	if see := f.s.cfg.Ended; see != nil && (!p.Kept || p.Cut != [2]int64{}) {
 		if all := see(w.Task)[w.Task]; all.Kept {
 			p = all
 		}

@@ -124,25 +124,27 @@ func (s *Server) describe(snap *task.Snapshot) *Status {
 	return status
 }
 
-func (c *conn) explain(r *Request) (*Reply, error) {
-	ended, named := r.Only == "failed" || r.Only == "ended", len(r.Tasks) > 0
+func (c *conn) explain(r *Request) (reply *Reply, err error) {
+	ended, named, end := r.Only == "failed" || r.Only == "ended", len(r.Tasks) > 0, "first"
 	switch {
 	case r.N < 0 || r.N > maxListed:
 		return nil, badRequest("explain lists at most %d tasks", maxListed)
 	case r.Only != "" && named:
 		return nil, badRequest("explain needs either tasks or a kind of them")
-	case ended:
-		return c.s.lastEnded(cmp.Or(r.N, maxListed), r.Only == "failed"), nil
-	case !slices.Contains([]string{"", "waiting", "running"}, r.Only):
+	case !ended && !slices.Contains([]string{"", "waiting", "running"}, r.Only):
 		return nil, badRequest("there are no tasks that are only %q", r.Only)
 	case named && r.N > 0:
 		r.Tasks = r.Tasks[:min(len(r.Tasks), r.N)]
 	}
-	reply, err := c.doEach(task.Command{Op: task.Explain, N: cmp.Or(r.N, maxListed), IDs: r.Tasks, Only: r.Only})
-	if !named && len(reply.Wheres) == maxListed {
-		reply.Hint = fmt.Sprintf("these are the first %d", maxListed)
+	if n := cmp.Or(r.N, maxListed); ended {
+		reply, end = c.s.lastEnded(n, r.Only == "failed"), "last"
+	} else {
+		reply, err = c.doEach(task.Command{Op: task.Explain, N: n, IDs: r.Tasks, Only: r.Only})
+		c.s.addRecords(reply.Wheres, named)
 	}
-	c.s.addRecords(reply.Wheres, named)
+	if !named && len(reply.Wheres) == maxListed {
+		reply.Hint = fmt.Sprintf("these are the %s %d", end, maxListed)
+	}
 	return reply, err
 }
 
