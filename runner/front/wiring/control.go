@@ -83,8 +83,11 @@ func (w *wiring) do(cmd task.Command) task.Reply {
 	return w.run.Do(cmd)
 }
 
-// taskCount returns the number of all tasks, if it is known.
-func (w *wiring) taskCount() (n int64, known bool) { return w.total.get(countWithin) }
+// taskCount returns the number of all tasks, if it is known, and how many of them are done.
+func (w *wiring) taskCount(s *task.Stats) (n, done int64, known bool) {
+	t := w.input.Tally(s, countWithin)
+	return t.Total, t.Done, t.Known
+}
 
 // status prints the status of the run at SIGQUIT, as crew ctl status does.
 func (w *wiring) status(now *task.Snapshot) {

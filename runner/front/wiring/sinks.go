@@ -24,9 +24,9 @@ import (
 // their turn. The progress bar comes last.
 func (w *wiring) openSinks() error {
 	cfg := sink.StdoutConfig{Plan: w.plan.Plan, Records: w.source.records(), Store: w.store, Group: w.openCILog()}
-	in := w.inputInfo()
+	w.input = w.inputInfo()
 	terminal := sink.NewTerminal(w.screen, sink.TerminalConfig{
-		Progress: w.plan.progress, Explain: w.opts.Show.Verbose, Input: in, Raw: w.plan.Show == task.ShowRaw,
+		Progress: w.plan.progress, Explain: w.opts.Show.Verbose, Input: w.input, Raw: w.plan.Show == task.ShowRaw,
 		Typed: w.readsTerminal(), Silent: w.opts.Silent(),
 	})
 	w.stdout = sink.NewStdout(w.screen, cfg)
@@ -47,7 +47,7 @@ func (w *wiring) openSinks() error {
 	if err != nil {
 		return err
 	}
-	if sinks = append(slices.Concat(sinks, reports, w.messageSinks(in)), stdout); w.plan.tellFailures {
+	if sinks = append(slices.Concat(sinks, reports, w.messageSinks()), stdout); w.plan.tellFailures {
 		sinks = append(sinks, sink.NewFailures(w.screen))
 		w.digest.FailuresShown = w.digest != nil
 	}
@@ -79,10 +79,10 @@ func (w *wiring) openReports() (sinks []runner.Sink, err error) {
 }
 
 // messageSinks returns the sinks that print the digest, annotations for GitHub, and commands.
-func (w *wiring) messageSinks(in sink.Input) (sinks []runner.Sink) {
+func (w *wiring) messageSinks() (sinks []runner.Sink) {
 	o, show := w.opts, &w.opts.Show
 	if !show.Quiet || o.After.Notify != "" {
-		w.digest = sink.NewDigest(w.screen, in, w.source.rerunConfig())
+		w.digest = sink.NewDigest(w.screen, w.input, w.source.rerunConfig())
 		w.digest.FailedOnly, w.digest.FlakyFail, w.digest.MissingHosts = w.plan.FailedOnly, o.Failure.FlakyFail, w.missingMachines
 		w.digest.Quiet = show.Quiet
 		sinks = append(sinks, ownEvents(o, w.digest))

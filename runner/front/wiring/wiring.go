@@ -43,6 +43,7 @@ type wiring struct {
 	source    *source
 	tasks     runner.Source // the source of the tasks: the input, or what takes its place
 	total     *total
+	input     sink.Input
 	store     *spool.Store
 	stdout    *sink.Stdout
 	digest    *sink.Digest // nil if neither a person nor --notify reads it

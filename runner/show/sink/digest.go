@@ -303,31 +303,31 @@ func (d *Digest) unfinished(s *task.Stats) (line string, short, left bool) {
 	if !s.Draining && s.InputEnd && s.ByOutcome[task.NotRun]+s.ByOutcome[task.Cancelled] == 0 {
 		return "", false, false
 	}
-	n := d.input.tally(s, digestCountWait)
-	d.moreInput = !s.InputEnd && (!n.known || n.total > s.Admitted)
+	n := d.input.Tally(s, digestCountWait)
+	d.moreInput = !s.InputEnd && (!n.Known || n.Total > s.Admitted)
 	if d.input.Elsewhere && strings.HasPrefix(d.cause, "SIG") {
 		return fmt.Sprintf("%d of %s shown; the run was not stopped, and the same command shows it from the beginning",
-			n.done, task.Count(n.total, "task")), true, false
+			n.Done, task.Count(n.Total, "task")), true, false
 	}
 	waiting := n.waiting - d.unretried - d.skippedByDeps
-	if n.known && n.cancelled+n.waiting == 0 {
+	if n.Known && n.cancelled+n.waiting == 0 {
 		return "", false, false
 	}
 	least := ""
 	switch {
-	case n.known:
-	case n.total == 0:
+	case n.Known:
+	case n.Total == 0:
 		return "interrupted before any task was read", true, false
 	default:
 		least = "at least "
 	}
-	line = fmt.Sprintf("%d of %s%s done in %s", n.done-s.Failed(), least, task.Count(n.total, "task"), task.Span(s.Elapsed(s.Last)))
+	line = fmt.Sprintf("%d of %s%s done in %s", n.Done-s.Failed(), least, task.Count(n.Total, "task"), task.Span(s.Elapsed(s.Last)))
 	line += d.counts(s, n.doneBefore, item{s.Failed(), "%d failed"}, item{n.cancelled - d.cancelled, "%d interrupted"},
 		item{d.cancelled, "%d cancelled"}, item{d.unretried, "%d waiting for a retry"}, item{d.skippedByDeps, "%d not run"}, item{waiting, least + "%d not started"})
-	if !n.known && n.waiting == 0 {
+	if !n.Known && n.waiting == 0 {
 		line += ", the rest of the input not read"
 	}
-	return line, true, !n.known || n.cancelled+n.waiting > d.cancelled+d.skippedByDeps
+	return line, true, !n.Known || n.cancelled+n.waiting > d.cancelled+d.skippedByDeps
 }
 
 // item is one of the numbers in a line.

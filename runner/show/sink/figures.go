@@ -24,11 +24,11 @@ const (
 )
 
 // figures returns the parts of the progress line, with the most important ones first.
-func (t *Terminal) figures(n tally, now time.Time) []string {
+func (t *Terminal) figures(n Tally, now time.Time) []string {
 	s := &t.stats
-	count := strconv.FormatInt(n.done, 10)
-	if n.known {
-		count += "/" + strconv.FormatInt(n.total, 10)
+	count := strconv.FormatInt(n.Done, 10)
+	if n.Known {
+		count += "/" + strconv.FormatInt(n.Total, 10)
 	}
 	f := []string{
 		"crew: " + count + " done", fmt.Sprintf(", %d running", s.Running), fmt.Sprintf(", %d failed", s.Failed()), t.remaining(n, now),
@@ -47,9 +47,9 @@ func (t *Terminal) figures(n tally, now time.Time) []string {
 
 // remaining returns the estimated time left or, without an estimate, the age of the oldest running
 // task.
-func (t *Terminal) remaining(n tally, now time.Time) string {
+func (t *Terminal) remaining(n Tally, now time.Time) string {
 	at := t.stats.Clock.At(now)
-	if n.known && n.waiting > 0 && !t.stats.Draining {
+	if n.Known && n.waiting > 0 && !t.stats.Draining {
 		if eta, ok := t.stats.ETA(n.waiting, t.running.ages(at), now); ok {
 			return ", eta " + task.Brief(max(eta.Round(time.Second), time.Second))
 		}
@@ -93,19 +93,19 @@ func (t *Terminal) longestRunning(columns int, now time.Time) string {
 // fit joins the parts of the progress line and leaves out the last ones if the terminal is too
 // narrow. To make room for a bar, it leaves out at most one. The last column stays free, because
 // terminals differ in how they wrap.
-func fit(f []string, n tally, columns int) string {
+func fit(f []string, n Tally, columns int) string {
 	columns--
 	const around = len("  100% []")
 	most := columns
-	if n.known {
+	if n.Known {
 		most -= around + minBarWidth
 	}
 	for len(f) > 0 && uniseg.StringWidth(strings.Join(f, "")) > most {
 		f, most = f[:len(f)-1], columns
 	}
 	line := strings.Join(f, "")
-	if room := min(columns-uniseg.StringWidth(line)-around, maxBarWidth); n.known && line != "" && room >= minBarWidth {
-		return meter(line, n.done, n.total, room)
+	if room := min(columns-uniseg.StringWidth(line)-around, maxBarWidth); n.Known && line != "" && room >= minBarWidth {
+		return meter(line, n.Done, n.Total, room)
 	}
 	return line
 }
@@ -124,28 +124,28 @@ type Input struct {
 	Elsewhere bool
 }
 
-// tally is how many tasks there are in each state.
-type tally struct {
-	total      int64 // a lower bound unless known is set
-	known      bool  // total is exact
-	done       int64 // succeeded, failed or skipped
+// Tally is how many tasks there are in each state.
+type Tally struct {
+	Total      int64 // a lower bound unless Known is set
+	Known      bool  // Total is exact
+	Done       int64 // succeeded, failed or skipped
 	doneBefore int64 // how many of these earlier runs have done
 	cancelled  int64 // interrupted
 	waiting    int64 // all others, except running ones
 }
 
-// tally counts the tasks. It waits up to wait for their number.
-func (in Input) tally(s *task.Stats, wait time.Duration) tally {
-	t := tally{total: s.Admitted, known: s.InputEnd, doneBefore: s.Resumed(), cancelled: s.ByOutcome[task.Cancelled]}
-	if !t.known && in.Tasks != nil {
+// Tally counts the tasks. It waits up to wait for their number.
+func (in Input) Tally(s *task.Stats, wait time.Duration) Tally {
+	t := Tally{Total: s.Admitted, Known: s.InputEnd, doneBefore: s.Resumed(), cancelled: s.ByOutcome[task.Cancelled]}
+	if !t.Known && in.Tasks != nil {
 		if n, ok := in.Tasks(wait); ok && n >= s.Admitted {
-			t.total, t.known = n, true
+			t.Total, t.Known = n, true
 			// done tasks that have not been read yet
 			t.doneBefore += max(0, min(in.DoneBefore-t.doneBefore, n-s.Admitted))
 		}
 	}
-	t.done = s.Done() + t.doneBefore - s.Resumed()
-	t.waiting = max(0, t.total-t.done-t.cancelled-s.Running)
+	t.Done = s.Done() + t.doneBefore - s.Resumed()
+	t.waiting = max(0, t.Total-t.Done-t.cancelled-s.Running)
 	return t
 }
 

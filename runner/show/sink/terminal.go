@@ -134,7 +134,7 @@ func (t *Terminal) Close(task.Stats) error {
 // printLine prints progress as a plain line.
 func (t *Terminal) printLine(now time.Time) {
 	const columns = 100 // for the names
-	line := strings.Join(t.figures(t.cfg.Input.tally(&t.stats, firstCountWait), now), "")
+	line := strings.Join(t.figures(t.cfg.Input.Tally(&t.stats, firstCountWait), now), "")
 	if names := t.longestRunning(columns, now); names != "" {
 		line += "; longest: " + names
 	}
@@ -256,7 +256,7 @@ func (t *Terminal) lines(now time.Time) []string {
 	if !t.bar.drawn.IsZero() {
 		wait = 0
 	}
-	n := t.cfg.Input.tally(&t.stats, wait)
+	n := t.cfg.Input.Tally(&t.stats, wait)
 	lines := []string{fit(t.figures(n, now), n, columns)}
 	rows -= 2 // the first line, and one for output of tasks
 	columns--

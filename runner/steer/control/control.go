@@ -49,8 +49,9 @@ type Details struct {
 	// Latest returns the records of the n tasks that ended last or, if failed, of the n that failed
 	// last. The latest comes last. The records have no outputs.
 	Latest func(n int, failed bool) []task.EndedTask
-	// Total returns the number of tasks of the whole input.
-	Total func() (tasks int64, known bool)
+	// Total returns the number of tasks of the whole input, and how many of them are done,
+	// including tasks that earlier runs have done and that were not read yet.
+	Total func(*task.Stats) (tasks, done int64, known bool)
 	// Curves returns the figures of the run over time, and those of earlier runs of a queue.
 	Curves func() []series.Curves
 	// PIDs returns the process IDs of the running tasks.

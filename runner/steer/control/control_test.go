@@ -202,13 +202,15 @@ func (r *run) raw(text string) string {
 
 func TestHello(t *testing.T) {
 	own := "hello-" + itoa(os.Getpid()) // unique to this run
-	r := newRun(t, func(c *Config) { c.About.Name, c.Details.Total = own, func() (int64, bool) { return 9, true } })
+	r := newRun(t, func(c *Config) {
+		c.About.Name, c.Details.Total = own, func(s *task.Stats) (int64, int64, bool) { return 9, s.Done() + 1, true }
+	})
 	r.snap.Stats = task.Stats{Admitted: 5, Running: 1}
 	r.snap.Stats.ByOutcome[task.Exit] = 2
 	nine := int64(9)
 	want := Hello{
 		PID: os.Getpid(), Name: own, Command: "gzip {}", Dir: "/data", Feeds: true, State: "running",
-		Progress: Progress{Total: &nine, Done: 2, Failed: 2, Running: 1, Waiting: 2},
+		Progress: Progress{Total: &nine, Done: 3, Failed: 2, Running: 1, Waiting: 2},
 	}
 	check := func(got Hello) {
 		require.WithinDuration(t, time.Now(), got.Since, time.Minute)

@@ -378,9 +378,9 @@ func (c *conn) sendBefore(s *Status) map[uint64]int {
 			c.reply(&Reply{Event: &Event{Name: "finished", At: at}, Facts: w.Facts})
 		}
 	}
-	lost := s.Done + s.Dropped - int64(len(told))
-	for _, earlier := range s.Earlier {
-		lost -= earlier
+	lost := -int64(len(told))
+	for outcome, n := range s.Outcomes {
+		lost += n - s.Earlier[outcome]
 	}
 	c.sendLost(lost)
 	for _, w := range s.Tasks {

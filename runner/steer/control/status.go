@@ -8,9 +8,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-// StatusOf returns the status for a snapshot. total returns the number of tasks of the whole input, if that
-// is known; it may be nil.
-func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status {
+// StatusOf returns the status for a snapshot. total is as in Details; it may be nil.
+func StatusOf(s *task.Snapshot, total func(*task.Stats) (tasks, done int64, known bool)) *Status {
 	st := &s.Stats
 	out := &Status{
 		Snapshot: *s, State: s.State.String(), Since: st.Start, Elapsed: task.Seconds(st.Elapsed(s.At)),
@@ -22,30 +21,30 @@ func StatusOf(s *task.Snapshot, total func() (tasks int64, known bool)) *Status 
 		out.Total = &st.Admitted
 	}
 	if total != nil {
-		if all, known := total(); known {
-			out.Total = &all
+		if all, done, known := total(st); known {
+			out.Total, out.Done = &all, done
 		}
 	}
 	out.Slots, out.Tasks, out.Snapshot.Waiting, out.Blocking = append([]task.Slot{}, s.Slots...), forClients(s.Tasks, s.At), []task.Blocking{}, s.Blocking.WithText(s.At)
 	for i := range s.Waiting {
 		out.Snapshot.Waiting = append(out.Snapshot.Waiting, *s.Waiting[i].WithText(s.At))
 	}
-	out.ETA = eta(s, out.Total)
+	out.ETA = eta(s, &out.Progress)
 	return out
 }
 
 // eta estimates how long the remaining tasks take. It returns nil if there is no estimate, for example
 // because some of them will not run.
-func eta(s *task.Snapshot, total *int64) *task.Seconds {
+func eta(s *task.Snapshot, p *Progress) *task.Seconds {
 	byHand := func(b task.Blocking) bool { return b.By == task.ByHold || b.By == task.ByTime }
-	if total == nil || s.State >= task.StateDraining || slices.ContainsFunc(s.Waiting, byHand) {
+	if p.Total == nil || s.State >= task.StateDraining || slices.ContainsFunc(s.Waiting, byHand) {
 		return nil
 	}
 	ages := make([]time.Duration, len(s.Tasks))
 	for i := range s.Tasks {
 		ages[i] = time.Duration(s.Tasks[i].Duration)
 	}
-	left, ok := s.Stats.ETA(max(0, *total-s.Stats.Finished()-s.Stats.Running), ages, s.At)
+	left, ok := s.Stats.ETA(max(0, *p.Total-p.Done-p.Dropped-p.Running), ages, s.At)
 	if !ok {
 		return nil
 	}

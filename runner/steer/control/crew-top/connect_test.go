@@ -62,7 +62,7 @@ func TestApp(t *testing.T) {
 		About: control.Hello{Name: "fake"}, Do: f.do,
 		Details: control.Details{
 			PIDs:  func() map[uint64]int { return map[uint64]int{7: os.Getpid()} },
-			Total: func() (int64, bool) { return 9, true },
+			Total: func(s *task.Stats) (int64, int64, bool) { return 9, s.Done(), true },
 		},
 	})
 	defer server.Close()
