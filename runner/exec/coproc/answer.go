@@ -86,9 +86,8 @@ func (w *worker) makeRoom() {
 		w.from = 0
 	case w.to < len(w.buf):
 	case w.protocol != task.JSONProtocol:
-		w.keepPartial(w.takeRoom(w.buf))
-		w.to = 0
-		if w.begun() > 0 && w.attempts[0].output != nil {
+		w.keepPartial(w.buf)
+		if w.to = 0; w.partial.Room != nil {
 			w.checkRoom(w.attempts[0])
 		}
 	case len(w.buf) < maxJSON:
@@ -129,29 +128,32 @@ func (w *worker) takeAnswer(p []byte) {
 	if w.begun() == 1 {
 		w.flushStderr()
 	}
-	p = w.takeRoom(p)
-	long := w.partial.Kept
-	if w.Plan.Show == task.ShowLines {
-		to := w.openOutput(f).Out.To
-		if long != nil {
-			_, _ = long.WriteTo(to)
+	short := w.partial.Kept == nil
+	if short && len(p) <= smallOutput && w.Plan.Show != task.ShowLines && !w.bounded(f) {
+		if w.recordAnswered(0, true); w.Plan.Keeps() {
+			f.smallOut = bytes.Clone(p)
+			f.Stdout = &f.smallOut
 		}
-		_, _ = to.Write(p) // the sink reports an error to the run
+		return
 	}
-	small := long == nil && len(p) <= smallOutput
-	if w.Plan.Keeps() && !small {
+	s := &w.openOutput(f).Out
+	if short {
+		_, _ = s.Write(p)
+	} else {
 		w.keepPartial(p)
-		s := w.openOutput(f)
-		w.partial.To, w.partial.Room = s.Out.To, s.Out.Room
-		s.Out, w.partial = w.partial, spool.Stream{}
+		if w.partial.To = s.To; s.To != nil {
+			_, _ = w.partial.Kept.WriteTo(s.To) // the sink reports an error to the run
+		}
+		if w.Plan.Keeps() {
+			*s, w.partial = w.partial, *s
+		}
+		w.dropPartial()
 	}
-	w.dropPartial()
 	w.recordAnswered(0, true)
-	if w.Plan.Keeps() && small {
-		f.smallOut = bytes.Clone(p)
-		f.Stdout = &f.smallOut
-	}
 }
+
+// bounded reports whether there is a bound on the output of an attempt.
+func (w *worker) bounded(f *openAttempt) bool { return w.Plan.BoundOf(f.Task).Bytes > 0 }
 
 // recordAnswered ends the attempt at index at. read is false if the worker may not have read its block.
 func (w *worker) recordAnswered(at int, read bool) {
@@ -217,6 +219,9 @@ func (w *worker) errUnexpected(id uint64, came string) error {
 func (w *worker) keepPartial(p []byte) {
 	if w.partial.Kept == nil {
 		w.partial.Kept = w.Store.Buffer()
+		if w.begun() > 0 && w.bounded(w.attempts[0]) {
+			w.partial.Room = w.openOutput(w.attempts[0]).Out.Room
+		}
 	}
 	_, _ = w.partial.Write(p)
 }

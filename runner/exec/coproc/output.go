@@ -173,14 +173,6 @@ func (w *worker) checkRoom(f *openAttempt) {
 	}
 }
 
-// takeRoom returns the part of an answer to the oldest record that is not beyond the bound on its output.
-func (w *worker) takeRoom(p []byte) []byte {
-	if w.begun() == 0 || w.Plan.BoundOf(w.attempts[0].Task).Bytes == 0 {
-		return p
-	}
-	return w.openOutput(w.attempts[0]).Out.Room.Take(p)
-}
-
 // flushStderr adds pendingStderr to the oldest record.
 func (w *worker) flushStderr() {
 	if len(w.pendingStderr) > 0 {

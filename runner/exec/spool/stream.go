@@ -88,16 +88,6 @@ type Room struct {
 	used int64 // more than Bytes once something was dropped
 }
 
-// Take returns as much of p as there is room for, and takes that room. r may be nil.
-func (r *Room) Take(p []byte) []byte {
-	if r == nil {
-		return p
-	}
-	left := max(0, r.Bytes-r.used)
-	r.used += int64(len(p))
-	return p[:min(left, int64(len(p)))]
-}
-
 // Ends reports whether the attempt must end because it wrote more than there was room for. r may be nil.
 func (r *Room) Ends() bool { return r != nil && r.used > r.Bytes && !r.Cut }
 
@@ -118,7 +108,11 @@ func (r *Room) settle(to *task.Result) {
 func (s *Stream) Write(p []byte) (int, error) {
 	n := len(p)
 	s.Size += int64(n)
-	p = s.Room.Take(p)
+	if r := s.Room; r != nil {
+		left := max(0, r.Bytes-r.used)
+		r.used += int64(n)
+		p = p[:min(left, int64(n))]
+	}
 	if s.To != nil {
 		_, _ = s.To.Write(p) // the sink itself reports an error to the run
 	}
