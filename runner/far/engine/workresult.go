@@ -217,18 +217,15 @@ func (w *worker) final(h *heldAttempt, r *task.Result) *Final {
 		f.Error = "" // the submitter knows why
 	}
 	f.Host, f.Key = task.Bytes(w.host), ""
-	for i, o := range []task.Output{r.Stdout, r.Stderr} {
-		if o == nil {
-			continue
-		}
-		if err := w.setOutput(f.outputs()[i], o); err != nil {
+	if f.Outcome != task.OK {
+		r.Tail, _ = r.OutputTail()
+	}
+	for i, o := range [...]task.Output{r.Stdout, r.Stderr} {
+		if o != nil && w.setOutput(f.outputs()[i], o) != nil {
 			f.Outcome = task.Lost
 		}
-		if f.Outcome != task.OK {
-			r.Tail, _ = task.Tail(o, maxInline)
-		}
-		_ = o.Close()
 	}
+	r.Close()
 	r.Stdout, r.Stderr = nil, nil
 	return f
 }

@@ -39,7 +39,7 @@ func TestReplayedResult(t *testing.T) {
 		Host: "web1", PID: 4711, Outcome: task.Signal, Signal: 9, Start: start, End: start.Add(1234567891 * time.Nanosecond),
 		User: 1500 * time.Microsecond, System: time.Nanosecond, MaxRSS: 1 << 20, Leaked: true, Err: errors.New("a \"reason\"\n"),
 		Units:  []task.Units{{Name: "db", Held: []string{"0", "1"}}, {Name: "gpu", Held: []string{"0"}}},
-		Stdout: text(strings.Repeat("0123456789abcdef", bufferSize/8)), Stderr: text("err\xff\x00"),
+		Stdout: text(strings.Repeat("0123456789abcdef", 2*smallOutput)), Stderr: text("err\xff\x00"),
 	}
 	// all returns a result as text, without its task and the places of its outputs.
 	all := func(r task.Result) string {

@@ -1,9 +1,7 @@
 package journal
 
 import (
-	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"hash/crc32"
 	"io"
@@ -13,12 +11,8 @@ import (
 	"crew/runner/decide/task"
 )
 
-const (
-	// bufferSize is the size of buffers for writing outputs.
-	bufferSize = 64 << 10
-	// smallOutput is the maximum size of outputs that are collected and written together.
-	smallOutput = 4 << 10
-)
+// smallOutput is the maximum size of outputs that are collected and written together.
+const smallOutput = 4 << 10
 
 // ErrDamaged is the error of an output without its checksum.
 var ErrDamaged = errors.New("its kept output is damaged")
@@ -81,10 +75,8 @@ func (o *outputs) save(out task.Output) (extent, error) {
 	}
 	o.end += n
 	o.mu.Unlock()
-	buf := bufio.NewWriterSize(io.NewOffsetWriter(o.file, w.extent.off), int(min(n, bufferSize)))
-	w.buf = buf
+	w.to = io.NewOffsetWriter(o.file, w.extent.off) // outputs are written in large parts
 	_, err := out.WriteTo(&w)
-	err = cmp.Or(err, buf.Flush())
 	o.mu.Lock()
 	o.dirty = true // the next sync covers it
 	return w.extent, err
@@ -134,14 +126,14 @@ func (p extent) In(file io.ReaderAt) savedOutput {
 
 // outputWriter writes one output and notes its extent.
 type outputWriter struct {
-	buf    io.Writer
+	to     io.Writer
 	extent extent // the part written so far
 }
 
 func (w *outputWriter) Write(p []byte) (int, error) {
 	w.extent.sum = crc32.Update(w.extent.sum, castagnoli(), p)
 	w.extent.n += int64(len(p))
-	return w.buf.Write(p)
+	return w.to.Write(p)
 }
 
 // savedOutput is an output in a file of outputs. It is a task.Output and a task.Live.
