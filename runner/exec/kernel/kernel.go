@@ -186,6 +186,9 @@ func reopen(path string, flags int) (fd int, err error) {
 	return fd, err
 }
 
+// SyncDir makes the names in a directory durable.
+func SyncDir(path string) error { return syncBy(path+"/.", (*os.File).Sync) }
+
 // syncBy makes a file or a directory durable with call, if its file system supports that.
 func syncBy(path string, call func(*os.File) error) error {
 	f, err := os.OpenFile(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)

@@ -62,12 +62,8 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	if s.file == nil {
-		return nil
-	}
-	f := s.file
-	s.file = nil
-	return f.Close()
+	_ = s.file.Close() // may be nil
+	return nil
 }
 
 // reserve takes n bytes from the budget. It returns false if less is left.
@@ -87,11 +83,10 @@ func (s *Store) allocate() (*os.File, int64, error) {
 		return nil, 0, s.wrap(fs.ErrClosed)
 	}
 	if s.file == nil {
-		f, err := kernel.CreateUnnamed(s.dir)
-		if err != nil {
+		var err error
+		if s.file, err = kernel.CreateUnnamed(s.dir); err != nil {
 			return nil, 0, s.wrap(err)
 		}
-		s.file = f
 	}
 	if n := len(s.free); n > 0 {
 		off := s.free[n-1]
@@ -122,10 +117,8 @@ func (s *Store) release(extents ...int64) {
 	for _, off := range slices.Backward(extents) {
 		s.free = append(s.free, off)
 	}
-	if s.file != nil && s.end > maxIdleFile && int64(len(s.free))*blockSize == s.end {
-		if s.file.Truncate(0) == nil {
-			s.free, s.end = nil, 0
-		}
+	if s.end > maxIdleFile && int64(len(s.free))*blockSize == s.end && s.file.Truncate(0) == nil {
+		s.free, s.end = nil, 0
 	}
 }
 

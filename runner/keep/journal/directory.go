@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 
@@ -28,13 +27,4 @@ func (d directory) openFile(name string, flags int) (*os.File, error) {
 		}
 	}
 	return f, err
-}
-
-// sync makes the names in the directory durable.
-func (d directory) sync() error {
-	f, err := os.Open(d.path)
-	if err != nil {
-		return err
-	}
-	return cmp.Or(f.Sync(), f.Close())
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
+	"crew/runner/exec/kernel"
 )
 
 const (
@@ -155,7 +156,7 @@ func (j *Journal) installLocked(d *draft) error {
 	}
 	file := d.file
 	d.file = nil
-	if err := j.dir.sync(); err != nil {
+	if err := kernel.SyncDir(j.dir.path); err != nil {
 		j.fail(err)
 		return err
 	}

@@ -107,15 +107,10 @@ func WritePrivate(path string, text []byte) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(path+".new", path)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = kernel.SyncDir(filepath.Dir(path))
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return err
 }
 
 // OpenFile is os.OpenFile for any file that crew only writes. See Open.
