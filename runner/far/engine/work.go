@@ -53,21 +53,19 @@ type worker struct {
 
 	// state
 
-	admitMu  sync.Mutex // held while tasks are numbered and admitted
-	lastTask uint64     // number of the latest task
-
 	cluster     bool          // the server is one of a cluster; used by endSilentRuns only
 	bigSems     sync.Map      // by user, a chan struct{} that limits how many long attempts are fetched at once
 	announceSem chan struct{} // held by sending while the worker announces itself
 	retired     bool          // announceGone was called; under announceSem
 
-	mu          sync.Mutex
-	heldChanged sync.Cond // an attempt was removed from held, or reported
-	lease       *lease    // nil while the worker has none
-	hadLease    bool      // the worker has had a lease
-	previous    string    // ID under the latest lease that is lost, or of the previous worker on the host; "" for none
-	state       string    // latest Presence.State
+	mu          sync.Mutex // may be held when the run's lock is taken, never the other way round
+	heldChanged sync.Cond  // an attempt was removed from held, or reported
+	lease       *lease     // nil while the worker has none
+	hadLease    bool       // the worker has had a lease
+	previous    string     // ID under the latest lease that is lost, or of the previous worker on the host; "" for none
+	state       string     // latest Presence.State
 	held        map[ID]*heldAttempt
+	lastTask    uint64                  // number of the latest task
 	tasks       map[uint64]*heldAttempt // by number in this worker's run, also under earlier leases
 	runs        map[string]*runState
 	seen        tokenSet

@@ -219,16 +219,10 @@ func (w *worker) setCommand(a *Attempt, t *task.Task, subject string, msg []byte
 		return check(w.trust, a, subject, msg)
 	}
 	switch {
-	case !w.values:
-		return errors.New("this worker has no command of its own, and the task has none")
-	case a.Template != w.digest:
+	case !w.values || a.Template != w.digest:
 		return fmt.Errorf("the command differs from the command of the worker, which runs %s", w.text)
-	case a.Dir != "":
-		return errors.New("this worker runs its own command in its own directory: drop --workdir")
-	case len(a.Take)+len(a.Return)+len(a.Makes) > 0:
-		return errors.New("this worker runs its own command with its own files: drop --transfer-file, --return and --basefile")
-	case len(a.Env) > 0:
-		return errors.New("this worker runs its own command in its own environment: drop --env")
+	case a.Dir != "" || len(a.Env)+len(a.Take)+len(a.Return)+len(a.Makes) > 0:
+		return errors.New("this worker runs its own command, in its own directory and environment and with its own files")
 	}
 	err := w.Make(t, a.Names, a.Caps)
 	if t.Protocol != task.NoProtocol { // its persistent worker serves many runs
@@ -241,38 +235,29 @@ func (w *worker) setCommand(a *Attempt, t *task.Task, subject string, msg []byte
 	return err
 }
 
-// admit adds the tasks of attempts to the run, and cancels tasks that were stopped meanwhile.
+// admit adds the tasks of attempts to the run. It returns attempts that were stopped meanwhile.
 func (w *worker) admit(attempts ...*heldAttempt) {
-	if len(attempts) == 0 {
-		return
-	}
-	tasks := make([]*task.Task, len(attempts))
-	w.admitMu.Lock()
-	w.mu.Lock()
-	for i, h := range attempts {
-		w.lastTask++
-		h.task.ID, tasks[i] = w.lastTask, h.task
-		w.tasks[w.lastTask] = h
-	}
-	w.mu.Unlock()
-	err := w.Do(task.Command{Op: task.Add, N: 1, Tasks: tasks}).Err
-	w.admitMu.Unlock()
-	var late []*heldAttempt
+	var tasks []*task.Task
+	var back []*heldAttempt
 	w.mu.Lock()
 	for _, h := range attempts {
-		if err != nil {
-			delete(w.tasks, h.task.ID)
+		if h.stoppedLocked() {
+			back = append(back, h)
+			continue
 		}
-		if err != nil || h.stoppedLocked() {
-			late = append(late, h)
+		w.lastTask++
+		h.task.ID, w.tasks[w.lastTask] = w.lastTask, h
+		tasks = append(tasks, h.task)
+	}
+	if len(tasks) > 0 && w.Do(task.Command{Op: task.Add, N: 1, Tasks: tasks}).Err != nil {
+		for _, t := range tasks {
+			delete(w.tasks, t.ID)
 		}
+		back = attempts
 	}
 	w.mu.Unlock()
-	w.stopAttempts(false, late...)
-	if err != nil {
-		for _, h := range attempts {
-			w.finish(h, &task.Result{Outcome: task.Lost, Err: err})
-		}
+	for _, h := range back {
+		w.finish(h, &task.Result{Outcome: task.Lost})
 	}
 }
 

@@ -3,6 +3,8 @@ package engine
 import (
 	"encoding/hex"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -224,19 +226,12 @@ func (w *worker) expire() {
 	}
 	l.endLocked()
 	w.lease, w.previous = nil, l.id
-	var tasks []uint64
-	for id, h := range w.tasks {
-		if h.lease == l && h.phase < phaseEnded {
-			tasks = append(tasks, id)
-		}
-	}
-	lost := len(w.held)
-	for _, h := range w.held {
-		h.cancel()
+	held := slices.Collect(maps.Values(w.held))
+	tasks, lost := w.stopLocked(stopDiscard, held...), len(held)
+	for _, h := range held {
 		w.forgetLocked(h)
 	}
 	clear(w.runs)
-	w.heldChanged.Broadcast()
 	w.dropMessages() // with mu held, so no message of the next lease is dropped
 	w.mu.Unlock()
 	w.cancelTasks(tasks, true)

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -44,24 +43,38 @@ func (w *worker) carryOut(l *lease, o *Order, a *Answer) error {
 
 // obey carries out an order about an attempt. An attempt that has not begun is returned.
 func (w *worker) obey(o *AttemptOrder) {
+	var tasks []uint64
 	w.mu.Lock()
-	h, end := w.held[o.ID], false
-	switch {
+	switch h := w.held[o.ID]; {
 	case h == nil:
 	case o.Op == opRecorded:
 		if h.phase >= phaseEnded {
 			w.forgetLocked(h)
 		}
 	case h.phase == phaseTaken:
-		h.stop, end = max(h.stop, stopReturn), true
-		h.cancel()
-	case h.phase == phaseBegun && o.Op != opReturn:
-		h.stop, end = max(h.stop, stopCancel), true
+		tasks = w.stopLocked(stopReturn, h)
+	case o.Op != opReturn:
+		tasks = w.stopLocked(stopCancel, h)
 	}
 	w.mu.Unlock()
-	if end {
-		w.stopAttempts(o.Op == opKill, h)
+	w.cancelTasks(tasks, o.Op == opKill)
+}
+
+// stopLocked makes attempts that have not ended stop. It returns the tasks that the caller must cancel
+// once it has released mu, which it must hold.
+func (w *worker) stopLocked(why stopReason, attempts ...*heldAttempt) (tasks []uint64) {
+	for _, h := range attempts {
+		if h.phase >= phaseEnded {
+			continue
+		}
+		if h.stop = max(h.stop, why); why != stopCancel {
+			h.cancel()
+		}
+		if h.task != nil && w.tasks[h.task.ID] == h {
+			tasks = append(tasks, h.task.ID)
+		}
 	}
+	return tasks
 }
 
 // cancelTasks cancels tasks of this worker's run.
@@ -71,31 +84,17 @@ func (w *worker) cancelTasks(tasks []uint64, kill bool) {
 	}
 }
 
-// stopAttempts cancels the tasks of attempts.
-func (w *worker) stopAttempts(kill bool, attempts ...*heldAttempt) {
-	var tasks []uint64
-	w.mu.Lock()
-	for _, h := range attempts {
-		if h.task != nil && w.tasks[h.task.ID] == h {
-			tasks = append(tasks, h.task.ID)
-		}
-	}
-	w.mu.Unlock()
-	w.cancelTasks(tasks, kill)
-}
-
 // returnUnbegun returns all attempts that have not begun.
 func (w *worker) returnUnbegun() {
-	var list []*heldAttempt
+	var tasks []uint64
 	w.mu.Lock()
 	for _, h := range w.held {
 		if h.phase == phaseTaken {
-			h.stop = max(h.stop, stopReturn)
-			list = append(list, h)
+			tasks = append(tasks, w.stopLocked(stopReturn, h)...)
 		}
 	}
 	w.mu.Unlock()
-	w.stopAttempts(false, list...)
+	w.cancelTasks(tasks, false)
 }
 
 // beforeEpochLocked returns the held attempts of a run's epochs before epoch. The caller must hold mu.
@@ -127,8 +126,9 @@ func (w *worker) endEpochs(l *lease, run string, epoch uint64) error {
 	return nil
 }
 
-// refuseEpochs refuses and ends all attempts of a run's epochs before epoch. If epoch is newer than
-// all so far, it also resends the results that are kept of them. For exited see Seats.End.
+// refuseEpochs refuses and ends all attempts of a run's epochs before epoch, and their processes. Their
+// results are discarded unless they are being sent already. If epoch is newer than all so far, it also
+// resends the results that are kept of them. For exited see Seats.End.
 func (w *worker) refuseEpochs(run string, epoch uint64) (exited []<-chan struct{}) {
 	w.mu.Lock()
 	r := w.runs[run]
@@ -140,8 +140,10 @@ func (w *worker) refuseEpochs(run string, epoch uint64) (exited []<-chan struct{
 		r.epoch = epoch
 		w.resendLocked(run, epoch)
 	}
+	tasks := w.stopLocked(stopDiscard, w.beforeEpochLocked(run, epoch)...)
 	w.mu.Unlock()
-	return w.stopEpochs(run, epoch)
+	w.cancelTasks(tasks, false)
+	return w.seats.End(func(seat *Seat) bool { return seat.Run == run && seat.Epoch < epoch })
 }
 
 // resendLocked sends the kept results of a run's earlier epochs, those below epoch, again. The caller
@@ -155,26 +157,9 @@ func (w *worker) resendLocked(run string, epoch uint64) {
 	}
 }
 
-// stopEpochs ends all attempts of a run's epochs before epoch, and their processes. Their results are
-// discarded unless they are being sent already. For exited see Seats.End.
-func (w *worker) stopEpochs(run string, epoch uint64) (exited []<-chan struct{}) {
-	var list []*heldAttempt
-	w.mu.Lock()
-	for _, h := range w.beforeEpochLocked(run, epoch) {
-		if h.phase < phaseEnded {
-			h.stop = stopDiscard
-			h.cancel()
-			list = append(list, h)
-		}
-	}
-	w.mu.Unlock()
-	w.stopAttempts(false, list...)
-	return w.seats.End(func(seat *Seat) bool { return seat.Run == run && seat.Epoch < epoch })
-}
-
 // forgetRun ends all attempts of a run's epochs before epoch and discards all their results.
 func (w *worker) forgetRun(run string, epoch uint64) {
-	w.stopEpochs(run, epoch)
+	w.refuseEpochs(run, epoch)
 	w.mu.Lock()
 	for _, h := range w.beforeEpochLocked(run, epoch) {
 		if h.phase >= phaseEnded {
@@ -200,21 +185,16 @@ func (w *worker) receiveHeartbeat(m *nats.Msg) {
 	b.Run = runKey(userIn(m.Subject), b.Run)
 	w.mu.Lock()
 	r := w.runs[b.Run]
-	known, newer := r != nil, r != nil && b.Epoch > r.epoch
-	if known && b.Epoch < r.epoch {
-		w.mu.Unlock()
-		return
-	}
-	if known {
+	older, newer := r != nil && b.Epoch < r.epoch, r != nil && b.Epoch > r.epoch
+	if r != nil && !older {
 		if r.silent {
 			w.resendLocked(b.Run, b.Epoch+1)
 		}
-		if r.heard, r.suspended, r.silent = w.s.now(), b.Suspended, false; b.Over {
-			r.epoch = b.Epoch + 1
-		}
+		r.heard, r.suspended, r.silent = w.s.now(), b.Suspended, false
 	}
 	w.mu.Unlock()
 	switch {
+	case older:
 	case b.Over:
 		w.files.CleanUp(b.Run)
 		w.forgetRun(b.Run, b.Epoch+1)
@@ -233,7 +213,8 @@ func (w *worker) endSilentRuns() {
 		most = w.Engine.TTL * fence / 100
 	}
 	now := w.s.now()
-	silent := map[string][]*heldAttempt{}
+	silent := map[string]int{} // number of attempts by run
+	var tasks []uint64
 	w.mu.Lock()
 	for run, r := range w.runs {
 		if !connected && !w.cluster { // heartbeats cannot arrive
@@ -251,10 +232,10 @@ func (w *worker) endSilentRuns() {
 		case again:
 			continue
 		}
-		r.silent, r.heard, silent[run] = true, now, attempts
+		r.silent, r.heard, silent[run] = true, now, len(attempts)
+		tasks = append(tasks, w.stopLocked(stopSilent, attempts...)...)
 		for _, h := range attempts {
-			h.stop = stopSilent
-			h.cancel()
+			h.stop = stopSilent // also if its result is about to exist
 			if h.phase == phaseReported || again {
 				w.forgetLocked(h)
 			} else if h.result != nil {
@@ -264,11 +245,11 @@ func (w *worker) endSilentRuns() {
 		w.dropRunMessages(run)
 	}
 	w.mu.Unlock()
-	for _, run := range slices.Sorted(maps.Keys(silent)) {
-		if len(silent[run]) > 0 {
+	w.cancelTasks(tasks, w.cluster)
+	for run, n := range silent {
+		if n > 0 {
 			w.Notice("the submitter of run " + userIn(run) + " has sent no heartbeat for " + most.String() + ": its tasks are ended")
 		}
-		w.stopAttempts(w.cluster, silent[run]...)
 		w.seats.End(func(seat *Seat) bool { return seat.Run == run })
 	}
 }
