@@ -15,7 +15,6 @@ const defaultQueue = "default"
 func newOptions(c *command) *Options {
 	return &Options{ // literals: parsing the defaults would take a tenth of the start
 		Do: c.name, command: c,
-		Input:   Input{Delim: "\n"},
 		Command: Command{Replace: "{}"},
 		Coproc:  Coproc{Protocol: task.LineProtocol, Window: 1},
 		Sched:   Sched{Policy: "fifo"},

@@ -105,20 +105,6 @@ func (o *Options) Protocol() task.Protocol {
 // ReadsStdin reports whether records come from standard input.
 func (in Input) ReadsStdin() bool { return slices.Contains(in.Paths(), "-") }
 
-// Paths returns the files that records come from; "-" is standard input.
-func (in Input) Paths() []string {
-	if in.Sources() == 0 {
-		return []string{"-"}
-	}
-	paths := slices.Clone(in.Files)
-	for _, g := range in.Groups {
-		if g.File != "" {
-			paths = append(paths, g.File)
-		}
-	}
-	return paths
-}
-
 // Sources returns the number of sources that are linked or multiplied.
 func (in Input) Sources() int { return min(1, len(in.Files)) + len(in.Groups) }
 

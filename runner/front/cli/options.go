@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"regexp"
 	"time"
 
 	"crew/runner/decide/core"
@@ -52,21 +51,21 @@ type Options struct {
 	uses    []use // the options that were given, in order
 }
 
-// Input configures where records come from and how they are split. Delim ends a record, and is never empty.
+// Input configures where records come from and how they are split. CSV and JSON stand for the Kind.
 type Input struct {
-	Files     []string       `row:"-a, --arg-file FILE | run | read records from FILE (- is stdin); repeatable"`
-	Groups    []input.Group  // read after the files
-	_         struct{}       `row:"-0, --null | run | records end with a NUL byte | \x00" to:"Input.Delim"`
-	Delim     string         `row:"-d, --delimiter STR | run | records end with STR; knows \\n \\t \\0 \\xHH" by:"delimiter"`
-	Colsep    *regexp.Regexp `row:"-C, --colsep REGEX | runs | split records into columns at REGEX" by:"colsep"`
-	CSV       bool           `row:"--csv | runs | records are rows of CSV"`
-	Header    int            `row:"--header[=N] | run | the first record (of N) names the columns | 1.."`
-	Skip      int            `row:"--skip N | run | leave out the first N records of each file | 1.."`
-	JSON      bool           `row:"--input FORMAT | run serve worker detached | lines (default), or json: one object per line | lines json"`
-	SkipEmpty bool           `row:"-r, --no-run-if-empty | run | skip empty records"`
-	EOF       string         `row:"-E, --eof STR | run | stop reading at the record STR | any"`
-	Shard     Shard          `row:"--shard K/N | run | run every Nth record, from K; hash:K/N: by hash" by:"shard"`
-	Times     []string       `row:"--times PATH | run | durations of earlier runs: joblog, --json, --state"`
+	input.Config          // the parts that options set
+	_            struct{} `row:"-a, --arg-file FILE | run | read records from FILE (- is stdin); repeatable" to:"Input.Files"`
+	_            struct{} `row:"-0, --null | run | records end with a NUL byte | \x00" to:"Input.Delimiter"`
+	_            struct{} `row:"-d, --delimiter STR | run | records end with STR; knows \\n \\t \\0 \\xHH" to:"Input.Delimiter" by:"delimiter"`
+	_            struct{} `row:"-C, --colsep REGEX | runs | split records into columns at REGEX" to:"Input.Colsep" by:"colsep"`
+	CSV          bool     `row:"--csv | runs | records are rows of CSV"`
+	_            struct{} `row:"--header[=N] | run | the first record (of N) names the columns | 1.." to:"Input.Header"`
+	_            struct{} `row:"--skip N | run | leave out the first N records of each file | 1.." to:"Input.Skip"`
+	JSON         bool     `row:"--input FORMAT | run serve worker detached | lines (default), or json: one object per line | lines json"`
+	_            struct{} `row:"-r, --no-run-if-empty | run | skip empty records" to:"Input.SkipEmpty"`
+	_            struct{} `row:"-E, --eof STR | run | stop reading at the record STR | any" to:"Input.EOF"`
+	Shard        Shard    `row:"--shard K/N | run | run every Nth record, from K; hash:K/N: by hash" by:"shard"`
+	Times        []string `row:"--times PATH | run | durations of earlier runs: joblog, --json, --state"`
 }
 
 // Shard is the part of the records that the run takes. The zero Shard stands for all records.

@@ -98,9 +98,9 @@ func (s *source) describeRest(id uint64, at int64) string {
 	if !o.Pipe.On {
 		file, from = s.tasks.After(id)
 		switch unit = "record"; {
-		case in.CSV, in.JSON, in.Delim == "\n":
+		case in.CSV, in.JSON, in.Delimiter == "", in.Delimiter == "\n":
 			unit = "line"
-		case in.Delim == "\x00" && runtime.GOOS == "linux":
+		case in.Delimiter == "\x00" && runtime.GOOS == "linux":
 			z = "z"
 		default:
 			z = "?" // no tool handles this separator

@@ -60,23 +60,16 @@ func openSource(o *cli.Options, jobs int, share *share, stdin io.Reader) (s *sou
 }
 
 func inputConfig(o *cli.Options, stdin io.Reader) input.Config {
-	in := o.Input
-	cfg := input.Config{
-		Stdin: stdin, Files: in.Files, Groups: in.Groups, SkipEmpty: in.SkipEmpty,
-		Format:   input.Format{Delimiter: in.Delim, Colsep: in.Colsep, Header: in.Header, Skip: in.Skip},
-		Comments: len(o.Words()) == 0 && !in.JSON,
-	}
+	cfg := o.Input.Config
+	cfg.Stdin, cfg.Comments = stdin, len(o.Words()) == 0 && !o.Input.JSON
 	switch {
-	case in.CSV:
-		cfg.Format.Kind = input.CSV
-	case in.JSON:
-		cfg.Format.Kind = input.JSON
+	case o.Input.CSV:
+		cfg.Kind = input.CSV
+	case o.Input.JSON:
+		cfg.Kind = input.JSON
 	}
 	if !o.Command.Stdin && o.Coproc.Words == "" {
 		cfg.MaxRecord = 2 << 20 // more than fits into arguments
-	}
-	if in.EOF != "" {
-		cfg.EOF = &in.EOF
 	}
 	return cfg
 }

@@ -60,7 +60,7 @@ func OpenBlocks(cfg BlocksConfig) (*Blocks, error) {
 		b.cutter.csv, b.cutter.records = true, cmp.Or(cfg.Records, math.MaxInt)
 		b.buffers.size += span // the row after a block is read before the block ends
 	}
-	files, err := openFiles(cfg.Stdin, Config{Files: cfg.Files}.sources()[0].files)
+	files, err := openFiles(cfg.Stdin, Config{Files: cfg.Files}.Paths())
 	if err != nil {
 		return nil, err
 	}

@@ -44,14 +44,14 @@ type Group struct {
 
 // Config describes the input of a Reader. This package does not change its fields.
 type Config struct {
-	Stdin     io.Reader // read for "-", and if there are neither Files nor Groups
-	Files     []string  // one source, read one after another; it precedes Groups
-	Groups    []Group   // several sources form a product, the last varying fastest; JSON has one
-	Format    Format
-	EOF       *string // if not nil, a source ends before a record with this text
-	SkipEmpty bool    // leave out empty records
-	Comments  bool    // leave out blank records and records that begin with #
-	MaxRecord int     // in bytes; a longer record gets an Err; 0 means 16 MiB
+	Stdin  io.Reader // read for "-", and if there are neither Files nor Groups
+	Files  []string  // one source, read one after another; it precedes Groups
+	Groups []Group   // several sources form a product, the last varying fastest; JSON has one
+	Format
+	EOF       string // a source ends before a record with this text; "" means at its end
+	SkipEmpty bool   // leave out empty records
+	Comments  bool   // leave out blank records and records that begin with #
+	MaxRecord int    // in bytes; a longer record gets an Err; 0 means 16 MiB
 }
 
 const defaultMaxRecord = 16 << 20
@@ -93,14 +93,20 @@ func (c Config) sources() (list []source) {
 	return list
 }
 
+// Paths returns the files of all sources, in order; "-" is standard input.
+func (c Config) Paths() (paths []string) {
+	for _, s := range c.sources() {
+		paths = append(paths, s.files...)
+	}
+	return paths
+}
+
 // regular reports whether all files of the input, except standard input, are regular files. Others
 // cannot be read twice: a second reader would take records from the run.
 func (c Config) regular() bool {
-	for _, s := range c.sources() {
-		for _, path := range s.files {
-			if st, err := os.Stat(path); path != "-" && (err != nil || !st.Mode().IsRegular()) {
-				return false
-			}
+	for _, path := range c.Paths() {
+		if st, err := os.Stat(path); path != "-" && (err != nil || !st.Mode().IsRegular()) {
+			return false
 		}
 	}
 	return true

@@ -44,10 +44,10 @@ func pick[T any](w *writer, list ...T) T { return list[w.IntN(len(list))] }
 
 // config chooses the format of the input and the use of its records.
 func (w *writer) config() {
-	e, stop := &w.e, "stop"
+	e := &w.e
 	e.SkipEmpty, e.Comments, e.Reads = w.chance(20), w.chance(20), w.chance(40)
 	if w.chance(20) {
-		e.EOF = &stop
+		e.EOF = "stop"
 	}
 	if w.chance(30) {
 		e.Format.Header = 1 + w.IntN(2)
@@ -186,7 +186,7 @@ func (w *writer) read(rows []row) (records []row) {
 		switch {
 		case w.e.MaxRecord > 0 && r.size > w.e.MaxRecord:
 			r.cols = nil
-		case w.e.EOF != nil && r.text == *w.e.EOF:
+		case w.e.EOF != "" && r.text == w.e.EOF:
 			w.stop = place(r.file)<<placeLines | place(r.rest-1)
 			return records
 		case r.text == "" && (w.e.SkipEmpty || w.e.Format.Kind != Lines), blank && (w.e.Comments || w.e.Format.Kind == JSON),

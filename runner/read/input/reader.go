@@ -49,7 +49,7 @@ func (r *Reader) open(cfg Config) error {
 		}
 	}
 	r.delimiter, r.row = string(r.firstSource().scan.delim), make([]Record, len(r.axes))
-	if cfg.Format.Header == 0 {
+	if cfg.Header == 0 {
 		return nil
 	}
 	return r.readHeaders()
@@ -88,7 +88,7 @@ func (r *Reader) readHeaders() error {
 			if err != nil && err != io.EOF {
 				return fmt.Errorf("read the header: %w", err)
 			}
-			s.header, s.skip, s.head = rec.Columns, s.cfg.Format.Header-1, s.lines
+			s.header, s.skip, s.head = rec.Columns, s.cfg.Header-1, s.lines
 			for _, n := range rec.Columns {
 				r.names = append(r.names, strings.TrimSuffix(n, "\r")) // the lines may end in CRLF
 			}

@@ -71,8 +71,8 @@ type stream struct {
 }
 
 func newStream(cfg Config, values []string, files []file) *stream {
-	s := &stream{cfg: cfg, split: newSplitter(cfg.Format), values: values, files: files, skip: cfg.Format.Skip}
-	s.scan = scanner{delim: []byte(cmp.Or(cfg.Format.Delimiter, "\n")), csv: s.split.csv, max: cmp.Or(cfg.MaxRecord, defaultMaxRecord)}
+	s := &stream{cfg: cfg, split: newSplitter(cfg.Format), values: values, files: files, skip: cfg.Skip}
+	s.scan = scanner{delim: []byte(cmp.Or(cfg.Delimiter, "\n")), csv: s.split.csv, max: cmp.Or(cfg.MaxRecord, defaultMaxRecord)}
 	if len(files) > 0 {
 		s.open()
 	}
@@ -80,7 +80,7 @@ func newStream(cfg Config, values []string, files []file) *stream {
 }
 
 func (s *stream) open() {
-	s.name, s.first, s.skip = s.files[0].name, true, s.cfg.Format.Skip
+	s.name, s.first, s.skip = s.files[0].name, true, s.cfg.Skip
 	s.line, s.lines = 0, 0
 	s.scan.reset(s.files[0].rd)
 }
@@ -119,7 +119,7 @@ func (s *stream) next(rec *Record) error {
 			*rec = Record{place: s.place(s.line), Err: fmt.Errorf("%s: record is %d bytes, the limit is %d", s.position(), size, s.scan.max)}
 			return nil
 		}
-		if s.cfg.EOF != nil && text == *s.cfg.EOF {
+		if s.cfg.EOF != "" && text == s.cfg.EOF {
 			s.err, s.lines = io.EOF, s.line-1 // nextPlace is that of this record
 			break
 		}
@@ -130,7 +130,7 @@ func (s *stream) next(rec *Record) error {
 		s.first = false
 		s.setRecord(rec, text)
 		if first && s.header != nil && slices.Equal(rec.Columns, s.header) {
-			s.skip = s.cfg.Format.Header - 1
+			s.skip = s.cfg.Header - 1
 			continue
 		}
 		return nil
@@ -146,7 +146,7 @@ func (s *stream) buffered() bool {
 	// Skipped records are empty or blank, or comments. At the start of a file, a byte order mark
 	// may hide this.
 	rec, ok := s.scan.buffered()
-	all := s.cfg.Format.Kind == Lines && !s.cfg.SkipEmpty && !s.cfg.Comments // no record is skipped
+	all := s.cfg.Kind == Lines && !s.cfg.SkipEmpty && !s.cfg.Comments // no record is skipped
 	return ok && s.skip == 0 && (!s.first || s.header == nil) && (all || s.lines > 0 && len(rec) > 0 && rec[0] > ' ' && rec[0] != '#')
 }
 
@@ -154,10 +154,10 @@ func (s *stream) buffered() bool {
 func (s *stream) skips(text string) bool {
 	switch {
 	case text == "":
-		return s.cfg.SkipEmpty || s.cfg.Comments || s.cfg.Format.Kind != Lines
+		return s.cfg.SkipEmpty || s.cfg.Comments || s.cfg.Kind != Lines
 	case s.cfg.Comments && text[0] == '#':
 		return true
-	case s.cfg.Comments || s.cfg.Format.Kind == JSON:
+	case s.cfg.Comments || s.cfg.Kind == JSON:
 		return strings.TrimSpace(text) == ""
 	}
 	return false
@@ -222,7 +222,7 @@ func (s *stream) clean(raw []byte) []byte {
 // setRecord sets rec to the record with this text.
 func (s *stream) setRecord(rec *Record, text string) {
 	rec.Text, rec.Object, rec.place = text, nil, s.place(s.line)
-	if rec.Columns, rec.Err = s.split.columns(text, &s.slab); s.cfg.Format.Kind == JSON {
+	if rec.Columns, rec.Err = s.split.columns(text, &s.slab); s.cfg.Kind == JSON {
 		rec.Object, rec.Err = parseObject(text)
 	}
 	if rec.Err != nil {

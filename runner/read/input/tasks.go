@@ -244,7 +244,7 @@ func (t *Tasks) CheckColumns() error {
 	sources, values := 0, false
 	for _, a := range t.r.axes {
 		for _, s := range a.parts {
-			if s.split.re != nil || s.cfg.Format.Kind != Lines || t.cfg.Limits.batches() {
+			if s.split.re != nil || s.cfg.Kind != Lines || t.cfg.Limits.batches() {
 				return nil
 			}
 			sources, values = sources+1, values || s.files == nil

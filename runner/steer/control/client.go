@@ -93,8 +93,8 @@ func findRelayed(words []string) (h Hello, err error) {
 	return h, err
 }
 
-// Find returns the run with a process ID or a name. "" stands for the only run. If there are words, it returns
-// the run that a program connects to, whose path and arguments they are.
+// Find returns the run with a process ID or a name. "" stands for the only run. If there are words, they are the
+// path and the arguments of a program that connects to the run.
 func Find(run string, words ...string) (Hello, error) {
 	if len(words) > 0 {
 		return findRelayed(words)
