@@ -303,9 +303,12 @@ func Count(n int64, thing string) string {
 // maxReason is the most bytes of an error in a verdict.
 const maxReason = 200
 
-// Verdict describes how the attempt ended, as in "exit 3 after 1.2s".
+// Verdict describes how the attempt ended, as in "exit 3 after 1.2s". Without Start it names no time.
 func (r *Result) Verdict() string {
-	after := " after " + Span(r.Duration())
+	after := ""
+	if !r.Start.IsZero() {
+		after = " after " + Span(r.Duration())
+	}
 	if r.Host != "" && r.Outcome != Lost {
 		after += " on " + r.Host
 	}

@@ -128,8 +128,11 @@ func (w *Where) ended() string {
 	case w.Start.IsZero() && w.Error == "":
 		text = w.Outcome.String()
 	default:
-		text = w.Verdict()
-		if !w.Start.IsZero() && w.Outcome != Skipped {
+		switch text = w.Verdict(); {
+		case w.Start.IsZero(), w.Outcome == Skipped:
+		case w.Outcome == StartFailed:
+			text += ", at " + When(w.Start)
+		default:
 			text += ", begun at " + When(w.Start)
 		}
 		text += AttemptSuffix(w.Attempt)
