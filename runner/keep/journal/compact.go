@@ -72,14 +72,14 @@ func (j *Journal) compactIfWasteful() {
 func (j *Journal) compact(l *contents) (err error) {
 	out := j.out
 	if j.wasteful(out.size(), l.outputs) {
-		if out, err = j.dir.openOutputs(out.number+1, 0); err != nil {
+		if out, err = j.openOutputs(out.number+1, 0); err != nil {
 			return err
 		}
 	}
 	if err = j.rewrite(l, out); err != nil && out != j.out {
 		_ = out.file.Close()
 	}
-	j.dir.removeOtherOutputs(j.out)
+	j.removeOtherOutputs(j.out)
 	return err
 }
 

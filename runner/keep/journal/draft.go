@@ -32,7 +32,7 @@ func (j *Journal) startOver() error {
 	}
 	// Create it now, so that its name becomes durable together with the journal's. Do not truncate
 	// it yet: it may belong to the old journal, which stays if the new one cannot be completed.
-	output, err := j.dir.openFile(outputName(number), os.O_CREATE)
+	output, err := j.openFile(outputName(number), os.O_CREATE)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ type draft struct {
 
 // newDraft creates a draft with a first line; see firstLine for the parameters.
 func (j *Journal) newDraft(queue int64, last uint64, outputs int64) (*draft, error) {
-	f, err := j.dir.openFile(newName, os.O_CREATE|os.O_TRUNC)
+	f, err := j.openFile(newName, os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return nil, err
 	}
@@ -151,16 +151,16 @@ func (d *draft) sync() error {
 // must hold mu, except in Open.
 func (j *Journal) installLocked(d *draft) error {
 	size, err := d.file.Seek(0, io.SeekEnd)
-	if err = cmp.Or(err, os.Rename(d.file.Name(), filepath.Join(j.dir.path, journalName))); err != nil {
+	if err = cmp.Or(err, os.Rename(d.file.Name(), filepath.Join(j.cfg.Dir, journalName))); err != nil {
 		return err
 	}
 	file := d.file
 	d.file = nil
-	if err := kernel.SyncDir(j.dir.path); err != nil {
+	if err := kernel.SyncDir(j.cfg.Dir); err != nil {
 		j.fail(err)
 		return err
 	}
-	if f, err := j.dir.openFile(journalName, 0); err == nil {
+	if f, err := j.openFile(journalName, 0); err == nil {
 		file.Close()
 		file = f // so that errors name the right file
 	}

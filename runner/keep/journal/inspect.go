@@ -146,8 +146,8 @@ func (j *Journal) LatestEnded(n int, failed bool) (list []task.EndedTask) {
 func (j *Journal) endedLines(yield func(body []byte) bool) {
 	j.readMu.Lock()
 	defer j.readMu.Unlock()
-	j.Idle()                                 // write pending lines, so that they are found
-	f, err := j.dir.openFile(journalName, 0) // j.file may be replaced in the meantime
+	j.Idle()                             // write pending lines, so that they are found
+	f, err := j.openFile(journalName, 0) // j.file may be replaced in the meantime
 	if err != nil {
 		return
 	}

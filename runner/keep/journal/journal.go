@@ -115,7 +115,6 @@ type Journal struct {
 	// configuration
 
 	cfg Config
-	dir directory
 
 	// earlier runs; used by Open, then by the Source, and closed with tableMu held
 
@@ -172,13 +171,11 @@ func open(cfg Config) (*Journal, error) {
 	if err := checkDir(cfg.Dir); err != nil {
 		return nil, err
 	}
-	dir := directory{cfg.Dir, cfg.Queue != nil}
-	lock, err := dir.lock()
-	if err != nil {
-		return nil, err
+	j := &Journal{cfg: cfg, out: &outputs{}}
+	err := j.takeLock()
+	if err == nil {
+		err = j.openFiles()
 	}
-	j := &Journal{cfg: cfg, dir: dir, lock: lock, out: &outputs{}}
-	err = j.openFiles()
 	if err == nil {
 		err = j.recordRun()
 	}
@@ -212,7 +209,7 @@ func checkDir(dir string) error {
 // openFiles loads the journal and opens its file of outputs. First it creates or compacts the
 // journal if necessary.
 func (j *Journal) openFiles() error {
-	f, err := j.dir.openFile(journalName, 0)
+	f, err := j.openFile(journalName, 0)
 	if err == nil {
 		j.file = f
 		err = j.load()
@@ -233,6 +230,22 @@ func (j *Journal) openFiles() error {
 	return j.file.Truncate(j.end)                    // drop an incomplete line
 }
 
+// openFile opens a file for reading and writing, with more flags such as os.O_CREATE. No other user
+// may be able to write it. Files of a queue become unreadable for other users, whatever their mode was.
+func (j *Journal) openFile(name string, flags int) (*os.File, error) {
+	mode := os.FileMode(0o644)
+	if j.cfg.Queue != nil {
+		mode = 0o600
+	}
+	f, err := trust.OpenOwn(filepath.Join(j.cfg.Dir, name), os.O_RDWR|flags, mode)
+	if err == nil && j.cfg.Queue != nil {
+		if err = f.Chmod(mode); err != nil {
+			f.Close()
+		}
+	}
+	return f, err
+}
+
 // load loads the journal, or reloads it after it was replaced, and opens its outputs. It returns an
 // error if the journal is a queue's and this run is not, or the reverse.
 func (j *Journal) load() error {
@@ -250,18 +263,18 @@ func (j *Journal) load() error {
 	j.contents, j.end, j.delivery = l, l.scan.end, l.delivery
 	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs
 	j.queueID = queueID(l.head.Queue)
-	if queue := l.head.Queue > 0; queue != j.dir.queue {
+	if queue := l.head.Queue > 0; queue != (j.cfg.Queue != nil) {
 		what := "a run, not a queue of crew serve"
 		if queue {
 			what = "a queue of crew serve"
 		}
 		return &WrongDir{j.cfg.Dir + " holds " + what + ": give another directory"}
 	}
-	out, err := j.dir.openOutputs(l.head.Outputs, l.outEnd)
+	out, err := j.openOutputs(l.head.Outputs, l.outEnd)
 	if err == nil {
 		_ = j.out.file.Close() // may be nil
 		j.out = out
-		j.dir.removeOtherOutputs(out)
+		j.removeOtherOutputs(out)
 	}
 	if err == nil && l.Unshown > 0 { // outputs must be durable before they are shown
 		err = out.sync()
@@ -274,14 +287,14 @@ func (j *Journal) load() error {
 // stays as it is.
 func (j *Journal) resume() error {
 	l := j.contents
-	waiting, changed := l.Waiting+l.Running, !j.cfg.Command.matches(l.head)
-	if changed && (!j.dir.queue || waiting > 0) {
+	queue, waiting, changed := j.cfg.Queue != nil, l.Waiting+l.Running, !j.cfg.Command.matches(l.head)
+	if changed && (!queue || waiting > 0) {
 		was, now := string(l.head.Command), j.cfg.Command.Line
 		if was == now {
 			was, now = "run in "+string(l.head.Dir), "run in "+j.cfg.Command.Dir
 		}
 		hint := "start over with --state-reset, or give another directory"
-		if j.dir.queue {
+		if queue {
 			hint = task.Count(int64(waiting), "task") + " still to run: finish with the former command, or give another directory"
 		}
 		return &WrongDir{fmt.Sprintf("%s belongs to another command: it was %s, this is %s; %s", j.cfg.Dir, was, now, hint)}

@@ -18,18 +18,14 @@ const (
 	lockTimeout = 2 * time.Second
 )
 
-// lock locks the directory with a record lock (fcntl(2)), which children do not inherit and which
+// takeLock locks the directory with a record lock (fcntl(2)), which children do not inherit and which
 // ends with the process, however that ends. This process must not open the lock file again: closing
 // any of its descriptors would release the lock.
-func (d directory) lock() (*os.File, error) {
-	f, err := d.openFile(lockName, os.O_CREATE)
-	if err != nil {
-		return nil, err
+func (j *Journal) takeLock() (err error) {
+	if j.lock, err = j.openFile(lockName, os.O_CREATE); err == nil {
+		err = acquireLock(j.lock, j.cfg.Dir)
 	}
-	if err = acquireLock(f, d.path); err != nil {
-		f.Close()
-	}
-	return f, err
+	return err
 }
 
 func acquireLock(f *os.File, dir string) error {

@@ -40,8 +40,8 @@ func outputNumber(name string) (number int64, ok bool) {
 }
 
 // openOutputs opens or creates a file of outputs and truncates it to end bytes.
-func (d directory) openOutputs(number, end int64) (*outputs, error) {
-	f, err := d.openFile(outputName(number), os.O_CREATE)
+func (j *Journal) openOutputs(number, end int64) (*outputs, error) {
+	f, err := j.openFile(outputName(number), os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -50,11 +50,11 @@ func (d directory) openOutputs(number, end int64) (*outputs, error) {
 
 // removeOtherOutputs removes all files of outputs except that of o. A crash or an earlier journal may
 // have left them.
-func (d directory) removeOtherOutputs(o *outputs) {
-	entries, _ := os.ReadDir(d.path)
+func (j *Journal) removeOtherOutputs(o *outputs) {
+	entries, _ := os.ReadDir(j.cfg.Dir)
 	for _, e := range entries {
 		if n, ok := outputNumber(e.Name()); ok && n != o.number {
-			_ = os.Remove(filepath.Join(d.path, e.Name()))
+			_ = os.Remove(filepath.Join(j.cfg.Dir, e.Name()))
 		}
 	}
 }
