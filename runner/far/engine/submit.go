@@ -186,14 +186,10 @@ func (x *submitter) sendInTurn(ctx context.Context, p *pendingAttempt) *task.Res
 	if !x.assign(p) {
 		return outcome(p.attempt, task.Lost, nil, true) // it was recalled, or the slot has just left
 	}
-	err := x.sendAttempt(ctx, p)
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() == nil && (isTransient(err) || !x.s.nc.IsConnected()):
-		return outcome(p.attempt, task.Lost, err, true)
+	if err := x.sendAttempt(ctx, p); err != nil {
+		return notStarted(ctx, p.attempt, err)
 	}
-	return notStarted(ctx, p.attempt, err)
+	return nil
 }
 
 // await returns how an attempt ended, or nil if its worker is lost.
