@@ -102,7 +102,7 @@ type Presence struct {
 	Busy   int       `json:"busy"`
 	Done   int64     `json:"done"`
 	Failed int64     `json:"failed"`
-	After  string    `json:"after,omitempty"` // its ID before, or that of the previous worker on a host of --ssh; that one and all its tasks have ended
+	After  string    `json:"after,omitempty"` // its ID before, or its user for all others of the user, as on a host of --ssh: they have ended, with all their tasks
 	Mark   string    `json:"mark,omitempty"`  // identifies a host of --ssh to the run
 }
 

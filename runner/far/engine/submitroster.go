@@ -131,9 +131,14 @@ func (x *submitter) receivePresence(p Presence) {
 	} else {
 		x.fitSlotsLocked(w)
 	}
-	// Through a hub, any worker could claim to follow another user's.
-	if last := r.workers[p.After]; last != nil && last != w && (x.hosts != nil || last.user() == w.user()) {
-		x.loseLocked(last, "it has ended")
+	if p.After == "" {
+		return
+	}
+	for _, last := range r.workers {
+		// Through a hub, any worker could claim to follow another user's.
+		if last != w && last.user() == w.user() && (last.id == p.After || last.user() == p.After) {
+			x.loseLocked(last, "it has ended")
+		}
 	}
 }
 

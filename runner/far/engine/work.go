@@ -45,7 +45,7 @@ type worker struct {
 	local    wiring.Executor
 	seats    Seats
 	files    *travel.Worker
-	hostLock *hostLock     // nil if the lock was not obtained, and without --ssh
+	hostLock *os.File      // nil if the lock was not obtained, and without --ssh
 	done     chan struct{} // closed when the run is over
 	renewNow chan struct{} // asks renewLoop to renew the lease now
 
@@ -62,7 +62,7 @@ type worker struct {
 	heldChanged sync.Cond  // an attempt was removed from held, or reported
 	lease       *lease     // nil while the worker has none
 	hadLease    bool       // the worker has had a lease
-	previous    string     // ID under the latest lease that is lost, or of the previous worker on the host; "" for none
+	previous    string     // as Presence.After, once no task of an earlier lease is left
 	state       string     // latest Presence.State
 	held        map[ID]*heldAttempt
 	lastTask    uint64                  // number of the latest task
@@ -115,8 +115,8 @@ func newWorker(work *wiring.Call) *worker {
 // subscribe opens what the worker needs, and subscribes to heartbeats and requests to announce itself.
 func (w *worker) subscribe() (err error) {
 	if w.mark != "" { // without the lock, the submitter waits until the lease of the previous worker runs out
-		if w.hostLock = acquireHostLock(w.mark, min(w.Engine.TTL, lockWait)); w.hostLock != nil {
-			w.previous = w.hostLock.previous
+		if w.hostLock = lockHost(w.mark, min(w.Engine.TTL, lockWait)); w.hostLock != nil {
+			w.previous = w.s.user
 		}
 	}
 	w.files = travel.NewWorker(w.s.blobs, w.Store, w.Pool.Workdir)
@@ -184,7 +184,7 @@ func (w *worker) Next(func() uint64) (*task.Task, error) {
 func (w *worker) Executor(local wiring.Executor) wiring.Executor {
 	w.local = local
 	if h, ok := local.(interface{ HoldOpen(fd int) }); ok && w.hostLock != nil {
-		h.HoldOpen(int(w.hostLock.file.Fd()))
+		h.HoldOpen(int(w.hostLock.Fd()))
 	}
 	if l, ok := local.(interface {
 		Dismiss(slot int) (ended <-chan struct{})

@@ -102,9 +102,6 @@ func (w *worker) renew() error {
 		return err
 	}
 	l = &lease{id: w.s.newID(w.host), since: time.Now()}
-	if w.hostLock != nil {
-		w.hostLock.setOwner(l.id)
-	}
 	err := w.listen(l)
 	if err == nil {
 		w.extend(l, w.s.now()) // tasks may arrive before the confirmation
@@ -274,6 +271,6 @@ func (w *worker) announceGone() {
 	p := w.presence(l)
 	p.State, p.Slots, p.Busy = gone, 0, 0
 	if w.announce(p, answerWait) == nil {
-		w.hostLock.remove()
+		w.removeLock()
 	}
 }

@@ -27,7 +27,7 @@ func (w *worker) carryOut(l *lease, o *Order, a *Answer) error {
 			return err
 		}
 		if o.Epoch >= maxEpoch {
-			w.hostLock.remove() // a worker of --ssh has one run
+			w.removeLock() // a worker of --ssh has one run
 		}
 	case opDrain:
 		drain := task.Command{Op: task.Drain}
