@@ -107,22 +107,13 @@ func (m *model) cancel() {
 	case 1:
 		r.Tasks, r.Key = nil, &key
 	}
-	for _, id := range r.Tasks {
+	for _, id := range slices.Backward(slices.Sorted(slices.Values(r.Tasks))) { // jobs that wait for others come first
 		named = append(named, m.jobs[id])
 	}
-	if r.Tasks == nil {
-		for _, j := range m.sorted() {
-			if j.outcome == 0 && (r.All || j.key == "k") {
-				named = append(named, j)
-			}
+	for _, j := range slices.Backward(m.sorted()) {
+		if r.Tasks == nil && j.outcome == 0 && (r.All || j.key == "k") {
+			named = append(named, j)
 		}
-		rank := func(j *job) int { // jobs that wait for others come first, the latest one at the front
-			if m.follows(j) {
-				return -int(j.id)
-			}
-			return 0
-		}
-		slices.SortStableFunc(named, func(a, b *job) int { return rank(a) - rank(b) })
 	}
 	reply := m.ask(r)
 	var done []uint64
