@@ -94,7 +94,7 @@ func (r *remoteFile) ReadAt(p []byte, off int64) (int, error) {
 	a := r.a
 	for off < r.order.At || off >= r.order.At+int64(len(r.data)) {
 		r.order.At, r.data = off, nil
-		got, err := a.s.askUntilDone(a.ctx, r.order)
+		got, err := a.s.askUntilDone(a.ctx, dispatchSubject(a.s.user), r.order)
 		switch {
 		case errors.Is(err, errNoRun):
 			return 0, fmt.Errorf("run %s was cancelled, or its results were fetched by another crew engine attach", a.run.Run)
@@ -189,7 +189,7 @@ func (a *attached) Tasks() uint64 { return a.run.Tasks }
 // Finish removes the run from the hub. See wiring.Attached.
 func (a *attached) Finish() (status int, early string, err error) {
 	end := a.end.Load()
-	return end.Status, string(end.Early), a.s.forgetRun(a.run.Run)
+	return end.Status, string(end.Early), a.s.forget(dispatchSubject(a.s.user), a.run.Run)
 }
 
 // Close closes the connection.

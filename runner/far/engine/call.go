@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -84,7 +85,7 @@ func connectHub(url string, notice func(string)) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = s.askHub(dispatchSubject(s.user), Order{}); err != nil {
+	if _, err = s.askHub(context.Background(), dispatchSubject(s.user), Order{}); err != nil {
 		err = s.explain(err)
 		s.close()
 	}
@@ -92,9 +93,14 @@ func connectHub(url string, notice func(string)) (*session, error) {
 }
 
 // askHub sends an order to the hub. An Answer with Err becomes an error.
-func (s *session) askHub(subject string, o Order) (Answer, error) {
-	a, err := s.askRetrying(subject, o, s.nc.ConnectedServerName() == hubName) // the hub may be starting
-	if errors.Is(err, nats.ErrNoResponders) {
+func (s *session) askHub(ctx context.Context, subject string, o Order) (Answer, error) {
+	hub := s.nc.ConnectedServerName() == hubName // it may be starting
+	a, err := s.askRetrying(ctx, subject, o, hub)
+	switch {
+	case hub || !errors.Is(err, nats.ErrNoResponders):
+	case o.Record != nil && o.Record.For != "":
+		err = fmt.Errorf("no crew serve --name %s --state DIR is connected, and the server there is not crew engine serve, which would keep the tasks", o.Record.For)
+	default:
 		err = errors.New("the server there is not crew engine serve: it cannot keep runs, and its configuration says who may connect (crew engine init prints the least rights)")
 	}
 	if err == nil && a.Err != "" {
@@ -109,12 +115,12 @@ func (s *session) invite(c *wiring.Call) error {
 	if c.Hub.Invite.For > 0 {
 		u.Expires = time.Now().Add(c.Hub.Invite.For).Truncate(time.Second)
 	}
-	a, err := s.askHub(hubSubject, Order{Op: opInvite, User: u})
+	a, err := s.askHub(context.Background(), hubSubject, Order{Op: opInvite, User: u})
 	if err != nil {
 		return err
 	}
 	if err = printContext(c, a.Context); err != nil { // the password is lost
-		_, _ = s.askHub(hubSubject, Order{Op: opRevoke, User: u})
+		_, _ = s.askHub(context.Background(), hubSubject, Order{Op: opRevoke, User: u})
 		err = fmt.Errorf("%w: %s is not invited: write the output elsewhere", err, u.Name)
 	}
 	return err
@@ -133,7 +139,7 @@ func printContext(c *wiring.Call, x *address.Context) error {
 
 // revoke asks the hub to remove a user and close the user's connections.
 func (s *session) revoke(c *wiring.Call) error {
-	a, err := s.askHub(hubSubject, Order{Op: opRevoke, User: &credentials.User{Name: c.Ctl.Run}})
+	a, err := s.askHub(context.Background(), hubSubject, Order{Op: opRevoke, User: &credentials.User{Name: c.Ctl.Run}})
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,8 @@ type dispatcher struct {
 
 	mu          sync.Mutex
 	runs        map[string]*hubRun
-	lastRequest uint64 // number of the latest request, which is its Epoch
+	lastRequest uint64          // number of the latest request, which is its Epoch
+	passing     map[string]bool // by doorSubject: passRequests runs
 	wg          sync.WaitGroup
 	ctx         context.Context // done once the hub ends
 	cancel      context.CancelFunc
@@ -58,7 +59,7 @@ type dispatcher struct {
 // newDispatcher returns a dispatcher that uses the connection s. Runs may have up to most bytes of
 // output; 0 means maxResults. It runs until ctx is done or serve returns.
 func newDispatcher(ctx context.Context, s *session, connect func() (net.Conn, error), dir string, most int64, notice func(string)) (*dispatcher, error) {
-	d := &dispatcher{s: s, connect: connect, dir: dir, maxOutput: cmp.Or(most, maxResults), notices: &notifier{notice: notice}, runs: map[string]*hubRun{}}
+	d := &dispatcher{s: s, connect: connect, dir: dir, maxOutput: cmp.Or(most, maxResults), notices: &notifier{notice: notice}, runs: map[string]*hubRun{}, passing: map[string]bool{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -74,6 +75,8 @@ func newDispatcher(ctx context.Context, s *session, connect func() (net.Conn, er
 // load loads the runs that earlier hubs have accepted. A directory without a record belongs to a run
 // whose tasks had not all arrived, or that was being removed.
 func (d *dispatcher) load() {
+	d.mu.Lock() // the oldest request is known once all are loaded
+	defer d.mu.Unlock()
 	list, _ := os.ReadDir(d.dir)
 	for _, e := range list {
 		dir := runDir(filepath.Join(d.dir, e.Name()))
@@ -133,8 +136,6 @@ func (d *dispatcher) carryOut(o *Order, a *Answer) (err error) {
 		return nil
 	case opStore:
 		return d.acceptRun(o, a)
-	case opNext:
-		return d.nextRequest(o, a)
 	}
 	d.mu.Lock()
 	h := d.runs[o.Run]
@@ -225,8 +226,7 @@ func (d *dispatcher) addRun(o *Order) (*hubRun, error) {
 }
 
 // superviseLocked starts a goroutine that fetches the tasks if o brings them, and then runs and
-// restarts the submitting process until the run is over or given up. The caller must hold mu, except
-// while the hub starts.
+// restarts the submitting process until the run is over or given up. The caller must hold mu.
 func (d *dispatcher) superviseLocked(h *hubRun, o *Order) {
 	d.runs[h.record.Run] = h
 	d.wg.Go(func() {
@@ -235,6 +235,9 @@ func (d *dispatcher) superviseLocked(h *hubRun, o *Order) {
 			h.fetch(o)
 		}
 		close(h.fetched)
+		if h.state() == runLeft {
+			d.startPassing(h.record.User, h.record.For)
+		}
 		of, _ := d.processSems.LoadOrStore(h.record.User, make(chan struct{}, maxProcesses))
 		sem := of.(chan struct{})
 		for h.state() == runRunning && h.ctx.Err() == nil {

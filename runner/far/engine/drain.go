@@ -27,7 +27,7 @@ func (s *session) drain(c *wiring.Call) error {
 	answers := make(chan string)
 	for _, w := range list {
 		go func() {
-			a, err := s.askRetrying(orderSubject(w.Queue, w.ID, s.user), Order{Op: opDrain, By: me()}, false)
+			a, err := s.askRetrying(context.Background(), orderSubject(w.Queue, w.ID, s.user), Order{Op: opDrain, By: me()}, false)
 			if err != nil {
 				a.Err = "it does not answer"
 			}

@@ -19,6 +19,9 @@ import (
 	"crew/runner/keep/journal"
 )
 
+// repeatWait is how long to wait for an answer about a detached run before the order is sent again.
+const repeatWait = 3 * time.Second
+
 // retryWait is the pause before something is tried again that failed, or that could not be stored yet.
 const retryWait = 200 * time.Millisecond
 
@@ -155,21 +158,26 @@ func (u *uploader) upload(ctx context.Context) (run string, err error) {
 	return "", fmt.Errorf("hand run %s over: %w", u.record.Run, err)
 }
 
-// handOver hands a run with its tasks over to the hub, and closes tasks. If it returns the error of
-// ctx, the hub keeps nothing of the run.
+// handOver hands a run with its tasks over to the hub, and closes tasks. A request to add tasks goes to
+// the crew serve itself if the server is not a hub. If handOver returns the error of ctx, nothing is
+// kept there.
 func (s *session) handOver(ctx context.Context, record *runRecord, tasks task.Live, size int64) error {
+	to := dispatchSubject(s.user)
+	if record.For != "" && s.nc.ConnectedServerName() != hubName {
+		to = doorSubject(s.user, record.For)
+	}
 	lines, err := s.blobs.Add(tasks, size), error(nil)
-	defer s.blobs.Drop(lines)
-	o := Order{Op: opStore, Run: record.Run, Record: record, Tasks: &lines}
+	o := Order{Op: opStore, Run: record.Run, Record: record, Owner: s.user, Tasks: &lines}
 	for a := (Answer{Wait: true}); err == nil && a.Wait; {
-		if a, err = s.askUntilDone(ctx, o); a.None {
+		if a, err = s.askUntilDone(ctx, to, o); a.None {
 			err = errors.New(a.Err)
 		}
 	}
+	s.blobs.Drop(lines) // from now on nobody can accept the run
 	if err == nil {
 		return nil
 	}
-	if left := s.forgetRun(record.Run); left != nil && left.Error() == errTaken.Error() {
+	if left := s.forget(to, record.Run); left != nil && left.Error() == errTaken.Error() {
 		return nil
 	} else if left != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w, which may have it nevertheless", left)
@@ -179,9 +187,11 @@ func (s *session) handOver(ctx context.Context, record *runRecord, tasks task.Li
 
 // askUntilDone repeats an order about a detached run until the hub has carried it out, or ctx is done.
 // It returns errNoRun if the hub will never carry it out.
-func (s *session) askUntilDone(ctx context.Context, o Order) (Answer, error) {
+func (s *session) askUntilDone(ctx context.Context, subject string, o Order) (Answer, error) {
 	for {
-		a, err := s.askHub(dispatchSubject(s.user), o)
+		once, cancel := context.WithTimeout(ctx, repeatWait)
+		a, err := s.askHub(once, subject, o)
+		cancel()
 		switch {
 		case a.None:
 			return a, errNoRun

@@ -36,7 +36,7 @@ type Order struct {
 
 	Record *runRecord   `json:"handed,omitempty"` // store
 	Tasks  *travel.Blob `json:"tasks,omitempty"`  // store: its tasks, one a line
-	For    string       `json:"for,omitempty"`    // next: name of the crew serve
+	Owner  string       `json:"owner,omitempty"`  // store: the user in whose name they are fetched
 	File   string       `json:"file,omitempty"`   // read: name of the file
 	At     int64        `json:"at,omitempty"`     // read: offset in the file
 	Data   []byte       `json:"data,omitempty"`   // talk
@@ -58,10 +58,9 @@ const (
 	opInvite = "invite" // to the hub: let a user connect
 	opRevoke = "revoke" // to the hub: remove a user and close the user's connections
 
-	opStore  = "store"  // to the hub: accept a run, and fetch its tasks
+	opStore  = "store"  // to the hub: accept a run, and fetch its tasks; to a crew serve: accept a request to add tasks
 	opRead   = "read"   // to the hub: return a part of a file of a run
-	opForget = "forget" // to the hub: end and remove a run
-	opNext   = "next"   // to the hub: remove the request taken last, and name the next one for a crew serve
+	opForget = "forget" // to the hub: end and remove a run; to a crew serve: has it accepted the request?
 )
 
 // Answer replies to an Order, as JSON.
@@ -79,7 +78,6 @@ type Answer struct {
 	End    *runEnd `json:"over,omitempty"`   // read: how the run ended; nil if it has not
 	Notice string  `json:"notice,omitempty"` // read: the last notice about the run
 	Wait   bool    `json:"wait,omitempty"`   // store: the tasks are being fetched; ask again
-	Run    string  `json:"run,omitempty"`    // next: the run with the request in its tasks file; "" for none yet
 
 	after func() // called once the answer is sent; may be nil
 }
@@ -133,7 +131,7 @@ func (s *session) serveOrders(subject string, carryOut func(*Order, *Answer) err
 			a.after()
 		}
 	}
-	return s.nc.Subscribe(subject, func(m *nats.Msg) { go answer(m) })
+	return s.nc.QueueSubscribe(subject, "crew", func(m *nats.Msg) { go answer(m) }) // one of several crew serves of a name
 }
 
 // serveMessages calls take for each message that other outboxes send on a subject, and then answers it.

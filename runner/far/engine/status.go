@@ -251,7 +251,7 @@ func (s *session) cancel(c *wiring.Call) error {
 	switch {
 	case err != nil:
 	case r.Progress != nil && r.State != runRunning:
-		err = s.forgetRun(r.Run)
+		err = s.forget(dispatchSubject(s.user), r.Run)
 	default:
 		_, err = s.askRun(r, runSubject(r.User, r.Run), Order{Op: opCancel, By: me()})
 	}
@@ -260,8 +260,8 @@ func (s *session) cancel(c *wiring.Call) error {
 
 // askRetrying sends an order and returns the answer. With retry, it tries again for some time while
 // nothing listens on the subject.
-func (s *session) askRetrying(subject string, o Order, retry bool) (a Answer, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*answerWait)
+func (s *session) askRetrying(ctx context.Context, subject string, o Order, retry bool) (a Answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*answerWait)
 	defer cancel()
 	for {
 		a, err = s.ask(ctx, subject, o)
@@ -275,7 +275,7 @@ func (s *session) askRetrying(subject string, o Order, retry bool) (a Answer, er
 // run.
 func (s *session) askRun(r *RunInfo, subject string, o Order) (Answer, error) {
 	o.Run = r.Run
-	a, err := s.askRetrying(subject, o, r.Progress != nil)
+	a, err := s.askRetrying(context.Background(), subject, o, r.Progress != nil)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("run %s does not answer: check process %d on %s, which submits it", r.Run, r.PID, task.Printable(r.Host))
@@ -285,9 +285,9 @@ func (s *session) askRun(r *RunInfo, subject string, o Order) (Answer, error) {
 	return a, err
 }
 
-// forgetRun asks the hub to end and remove a detached run.
-func (s *session) forgetRun(run string) error {
-	a, err := s.askHub(dispatchSubject(s.user), Order{Op: opForget, Run: run})
+// forget asks for a run that was handed over to be ended and removed.
+func (s *session) forget(subject, run string) error {
+	a, err := s.askHub(context.Background(), subject, Order{Op: opForget, Run: run})
 	if a.None {
 		err = nil
 	}

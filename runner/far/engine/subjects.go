@@ -23,8 +23,8 @@
 // With --detach the hub fetches the run's tasks into a directory and starts a process that submits
 // them as a run with --state. Its results go to a file that crew engine attach reads. That process
 // reaches the hub through its standard input and output, and ends with it; the next hub starts another
-// one. A request to add tasks that is left for a crew serve is stored like the tasks of a run until
-// the journal of that crew serve holds them.
+// one. A request to add tasks to a crew serve is stored like the tasks of a run until the journal of
+// that crew serve holds them. If the server is not a hub, the client hands it over to the crew serve.
 //
 // crew ctl on another machine starts crew-engine, which relays the conversation with the control
 // server of a run as orders and answers.

@@ -44,6 +44,11 @@ type submitter struct {
 	roster        roster
 	remoteClients control.RemoteClients
 	joined        chan struct{} // closed once admitWorkers has returned
+	door          struct {
+		sync.Mutex        // held while a request to add tasks is taken
+		run        string // ID of a request that is to be repeated
+		line       []byte
+	}
 
 	suspended atomic.Bool
 
@@ -131,8 +136,10 @@ func (x *submitter) open() error {
 	x.wg.Go(x.admitWorkers)
 	x.every(tickEvery, x.tick)
 	x.heartbeats()
-	if x.Arrive != nil && x.s.nc.ConnectedServerName() == hubName {
-		x.wg.Go(x.takeRequests)
+	if x.Arrive != nil {
+		if _, err = x.s.serveOrders(doorSubject(x.s.user, x.Control.Name), x.takeRequest); err != nil {
+			return err
+		}
 	}
 	if x.detached == nil {
 		_, err = x.s.nc.Subscribe(askSubject, func(*nats.Msg) { go x.announce() })

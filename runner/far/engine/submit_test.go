@@ -38,10 +38,11 @@ type broker struct {
 	runs    string // directory of its dispatchers
 	over    *line  // connects its runs and dispatchers; may be nil
 	cluster string // name of the cluster of the server; "" for none
+	name    string // of the server; "" for the name of a hub's
 }
 
 func (b *broker) start() {
-	s, err := startServer(&server.Options{DontListen: true, Cluster: server.ClusterOpts{Name: b.cluster}})
+	s, err := startServer(&server.Options{DontListen: true, ServerName: cmp.Or(b.name, hubName), Cluster: server.ClusterOpts{Name: b.cluster}})
 	require.NoError(b.t, err)
 	b.current.Store(s)
 }

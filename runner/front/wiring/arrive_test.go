@@ -55,7 +55,7 @@ func TestArrive(t *testing.T) {
 // which may never start.
 func TestArriveBeforeTheRun(t *testing.T) {
 	later, err := newFeed(nil, nil, nil, nil).Arrive("x", nil)
-	require.NoError(t, err)
+	require.Error(t, err)
 	require.True(t, later)
 }
 

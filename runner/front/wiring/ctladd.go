@@ -332,7 +332,7 @@ func (c *ctl) leaveAtHub() error {
 				err = leave(line)
 			}
 			if errors.Is(err, context.DeadlineExceeded) {
-				return failure(statusBusy, "the hub did not accept the tasks in time: --block DUR waits longer")
+				return failure(statusBusy, "the tasks were not accepted in time: --block DUR waits longer")
 			}
 			return err
 		})

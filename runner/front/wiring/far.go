@@ -68,9 +68,9 @@ type Call struct {
 	Journal          *journal.Journal          // nil without --state
 	ServeClient      func(control.Link)        // passes a client to the run's control server
 
-	// Arrive adds the tasks of a request that was left for this run at the hub under an ID, unless it has
-	// already done so. The hub brings the request again as long as later is true. Arrive is nil if the run
-	// has no name, or has no journal that remembers the ID.
+	// Arrive adds the tasks of a request from another machine under an ID, unless it has already done so.
+	// err is nil once they are in the journal; later says that the same call may succeed later. Arrive is
+	// nil if the run has no name, or has no journal that remembers the ID. Calls must not overlap.
 	Arrive func(id string, line []byte) (later bool, err error)
 }
 

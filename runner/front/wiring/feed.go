@@ -162,15 +162,15 @@ func (f *feed) Add(a *control.Addition, accepted func(ids, known []uint64)) erro
 	return f.add(&addition{Addition: a, accepted: accepted})
 }
 
-// Arrive adds the tasks of a request that was left for this run at the hub under an ID, unless it has
-// already done so. later reports whether the request failed but may succeed later. See Call.
+// Arrive adds the tasks of a request from another machine under an ID, unless it has already done so.
+// later reports whether the request failed but may succeed later. See Call.
 func (f *feed) Arrive(id string, line []byte) (later bool, err error) {
 	select {
 	case <-f.restored:
 	default: // do not wait: the run may end before it has restored its tasks
-		return true, nil
+		return true, errors.New("this run is just starting")
 	}
-	if f.queue.LastDelivery() == id {
+	if f.queue.Delivered(id) {
 		return false, nil
 	}
 	a, err := control.ReadAddition(line)

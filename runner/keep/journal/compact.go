@@ -92,8 +92,8 @@ func (j *Journal) rewrite(l *contents, out *outputs) error {
 	}
 	defer d.discard()
 	d.oldOutputs, d.newOutputs = j.out, out
-	if l.delivery != "" {
-		d.write(appendDelivery(nil, l.delivery, 0))
+	for _, id := range l.deliveries {
+		d.write(appendDelivery(nil, id, 0))
 	}
 	var s scanner
 	for ln := range s.lines(io.NewSectionReader(l.file, 0, l.scan.end)) {

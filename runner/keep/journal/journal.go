@@ -142,10 +142,10 @@ type Journal struct {
 
 	fault atomic.Pointer[error] // the first error; after it, only notes are written
 
-	syncMu   sync.Mutex   // held while file is synced or replaced; locked before mu
-	saveMu   sync.RWMutex // read-locked while an output and its line are written; locked before mu
-	queueID  queueID
-	delivery string // see LastDelivery
+	syncMu  sync.Mutex   // held while file is synced or replaced; locked before mu
+	saveMu  sync.RWMutex // read-locked while an output and its line are written; locked before mu
+	queueID queueID
+	deliveries
 
 	compactor compactor
 }
@@ -260,7 +260,7 @@ func (j *Journal) load() error {
 	if j.contents != nil {
 		j.contents.table.close()
 	}
-	j.contents, j.end, j.delivery = l, l.scan.end, l.delivery
+	j.contents, j.end, j.deliveries = l, l.scan.end, l.deliveries
 	j.compactor.needed, j.compactor.outputs = l.needed, l.outputs
 	j.queueID = queueID(l.head.Queue)
 	if queue := l.head.Queue > 0; queue != (j.cfg.Queue != nil) {

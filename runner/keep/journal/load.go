@@ -34,7 +34,7 @@ type contents struct {
 	run          *record
 	runOffset    int64 // offset of run, the latest evRun
 
-	delivery    string     // ID of the latest delivery that is complete
+	deliveries             // those that are complete
 	undelivered []identity // tasks that count only if their delivery is complete
 
 	// set after all lines were read
@@ -137,8 +137,12 @@ func (l *contents) apply(ln line) {
 	case evWithdrawn:
 		l.withdraw(listedIDs(ln.body))
 	case evDelivery:
-		if uintField(ln.body, "tasks") == uint64(len(l.undelivered)) {
-			l.delivery, l.undelivered = string(field(ln.body, "door")), nil
+		id := string(field(ln.body, "door"))
+		if string(field(ln.body, "tasks")) == strconv.Itoa(len(l.undelivered)) {
+			l.undelivered = nil
+			l.deliveries.add(id)
+		} else {
+			l.deliveries = slices.DeleteFunc(l.deliveries, func(d string) bool { return d == id })
 		}
 		l.withdrawUndelivered()
 	default:

@@ -36,9 +36,17 @@ func numberOf(id identity) uint64 { return binary.LittleEndian.Uint64(id[:8]) }
 // LastID returns the highest task number that earlier runs of the queue used.
 func (j *Journal) LastID() uint64 { return j.contents.last }
 
-// LastDelivery returns the ID of the last delivery that was accepted, in this run or an earlier
-// one, or "".
-func (j *Journal) LastDelivery() string { return j.delivery }
+// Delivered reports whether a delivery with an ID was accepted, in this run or an earlier one. It
+// remembers the last maxDeliveries.
+func (j *Journal) Delivered(id string) bool { return slices.Contains(j.deliveries, id) }
+
+// maxDeliveries is how many deliveries are remembered.
+const maxDeliveries = 1000
+
+// deliveries are the IDs of the last deliveries.
+type deliveries []string
+
+func (d *deliveries) add(id string) { *d = append((*d)[max(0, len(*d)-maxDeliveries+1):], id) }
 
 // Accept records whole tasks and sets their Identity. The tasks must have ascending IDs. When
 // Accept returns, they are on disk. Each call costs a sync, so callers should accept several tasks
@@ -53,10 +61,10 @@ func (j *Journal) Accept(tasks []*task.Task, delivery string) error {
 	}
 	err := j.change(tasks, delivery)
 	if err != nil { // they may be on disk nevertheless
-		j.appendNotes(seal(appendDelivery(nil, j.delivery, 0), 0))
+		j.appendNotes(seal(appendDelivery(nil, delivery, -1), 0))
 		_ = j.Withdraw(tasks)
 	} else if delivery != "" {
-		j.delivery = delivery
+		j.deliveries.add(delivery)
 	}
 	return err
 }
@@ -97,7 +105,8 @@ func (j *Journal) writeTasks(tasks []*task.Task, delivery string) error {
 	return j.flushLocked()
 }
 
-// appendDelivery appends the body of a line about a delivery of n tasks, which are before it.
+// appendDelivery appends the body of a line about a delivery of n tasks, which are before it. -1 means
+// that it has failed.
 func appendDelivery(b []byte, id string, n int) []byte {
 	return task.AppendText(task.AppendInt(beginLine(b, evDelivery), "tasks", int64(n)), "door", id)
 }

@@ -115,7 +115,7 @@ func (w *world) see(what string) string {
 		require.NoError(w.t, err)
 		return w.kept(id)
 	case "last":
-		return fmt.Sprint(w.j.LastID(), w.j.LastDelivery())
+		return fmt.Sprint(w.j.LastID(), w.j.lastDelivery())
 	case "unkept":
 		return fmt.Sprint(w.j.Unkept())
 	case "edited":

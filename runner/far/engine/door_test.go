@@ -3,10 +3,12 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,14 +19,14 @@ import (
 	"crew/runner/exec/spool"
 )
 
-// TestLeft starts and ends hubs and crew serves while requests to add tasks are left: each request is
-// taken once, in order.
-func TestLeft(t *testing.T) {
-	for round := range crewtest.Rounds(4) {
+// TestDoor starts and ends crew serves, and in half of the rounds hubs, while clients hand requests to
+// add tasks over: each request is taken once, and those of a client in order.
+func TestDoor(t *testing.T) {
+	for round := range crewtest.Rounds(6) {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			inTime(t, func(t *testing.T, b *broker) {
-				const all = 30
-				dir, hubs, serves, leaver := t.TempDir(), crewtest.Rand(t, round), crewtest.Rand(t, round), b.connect(nil)
+				const clients, all = 3, 12
+				dir, hubs, serves := t.TempDir(), crewtest.Rand(t, round), crewtest.Rand(t, round)
 				ctx, over := context.WithCancel(t.Context())
 				hub := func() {
 					s := b.connect(nil)
@@ -35,75 +37,80 @@ func TestLeft(t *testing.T) {
 					d.cancel()
 					d.wg.Wait()
 				}
-				var taken []string
-				var came atomic.Int32
-				door := ""
+				if round%2 == 1 {
+					b.stop()
+					b.name = "own"
+					b.start()
+					hub = func() { <-ctx.Done() }
+				}
+				taken, known := map[string][]string{}, map[string]bool{} // by client, by ID
 				serve := func() {
-					x := &submitter{s: b.connect(nil)}
-					var end context.CancelCauseFunc
-					x.ctx, end = context.WithCancelCause(ctx)
-					x.Call = testCall()
-					x.Control.Name, x.Arrive = "mail", func(id string, line []byte) (bool, error) {
+					x := &submitter{s: b.connect(nil), ctx: ctx, Call: testCall()}
+					x.Control.Name, x.Arrive = "my mail.", func(id string, line []byte) (bool, error) {
 						switch n := serves.IntN(6); {
-						case id == door:
+						case known[id]:
 							return false, nil
+						case line == nil:
+							return false, errors.New("no request")
 						case n == 0:
 							return true, errors.New("it is full")
 						case n == 1:
-							end(nil) // once it has the request, before the hub knows
+							x.s.close() // as if killed, before its sender knows that it has the request
 						}
-						taken, door = append(taken, string(line)), id
-						came.Add(1)
+						client, request, _ := strings.Cut(string(line), " ")
+						taken[client], known[id] = append(taken[client], request), true
 						return false, nil
 					}
-					x.takeRequests()
+					_, err := x.s.serveOrders(doorSubject(x.s.user, x.Control.Name), x.takeRequest)
+					require.NoError(t, err)
+					sleep(ctx, time.Duration(serves.IntN(5000))*time.Millisecond)
 					x.s.close()
+					x.door.Lock() // wait for the last request
 				}
-				left := make(chan struct{})
-				go func() {
-					defer close(left)
-					for i := range all {
-						record := runRecord{RunInfo: newRunInfo("", "", leaver.user, newIdentity())}
-						record.For, record.Progress = "mail", &Progress{}
-						line := strconv.Itoa(i)
-						require.NoError(t, leaver.handOver(ctx, &record, spool.Text(line), int64(len(line))))
-					}
-				}()
-				ended := make(chan struct{}, 2)
+				var left sync.WaitGroup
+				for client := range clients {
+					left.Go(func() {
+						s := b.connect(nil)
+						for i := range all {
+							record := runRecord{RunInfo: newRunInfo("", "", s.user, newIdentity())}
+							record.For, record.Progress = "my mail.", &Progress{}
+							line := fmt.Sprint(client, " ", i)
+							require.NoError(t, s.handOver(ctx, &record, spool.Text(line), int64(len(line))))
+						}
+					})
+				}
+				var ended sync.WaitGroup
 				for _, again := range []func(){hub, serve} {
-					go func() {
+					ended.Go(func() {
 						for ctx.Err() == nil {
 							again()
 						}
-						ended <- struct{}{}
-					}()
+					})
 				}
-				<-left
-				for n := 0; came.Load() < all; n++ {
-					require.Less(t, n, 1000, "%d have come", came.Load())
-					time.Sleep(time.Second)
-				}
-				time.Sleep(time.Minute)
+				left.Wait()
+				sleep(ctx, 5*time.Minute)
 				over()
-				<-ended
-				<-ended
-				for i, line := range taken {
-					require.Equal(t, strconv.Itoa(i), line)
+				ended.Wait()
+				require.Len(t, taken, clients)
+				for client, requests := range taken {
+					require.Len(t, requests, all, client)
+					for i, request := range requests {
+						require.Equal(t, strconv.Itoa(i), request, client)
+					}
 				}
-				require.Len(t, taken, all)
 			})
 		})
 	}
 }
 
-// TestLeftUnheard: if a client learns that the hub has its request only after crew serve has taken it,
+// TestDoorUnheard: if a client learns that the hub has its request only after crew serve has taken it,
 // and others as well, the request is not added again, and counts as left.
-func TestLeftUnheard(t *testing.T) {
+func TestDoorUnheard(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		b.dispatches()
 		s := b.connect(nil)
 		ask := func(o Order) Answer {
-			a, err := s.askUntilDone(t.Context(), o)
+			a, err := s.askUntilDone(t.Context(), dispatchSubject(s.user), o)
 			require.NoError(t, err)
 			return a
 		}
@@ -119,14 +126,18 @@ func TestLeftUnheard(t *testing.T) {
 		}
 		before := t.TempDir()
 		require.NoError(t, os.CopyFS(before, os.DirFS(b.runs)))
-		next := Order{Op: opNext, For: "mail"}
-		for _, o := range stores {
-			next.Run = ask(next).Run
-			require.Equal(t, o.Run, next.Run)
+		var came []string
+		x := &submitter{s: b.connect(nil), ctx: t.Context(), Call: testCall()}
+		x.Control.Name, x.Arrive = "mail", func(id string, _ []byte) (bool, error) {
+			came = append(came, id)
+			return false, nil
 		}
-		require.Empty(t, ask(next).Run)
+		_, err := x.s.serveOrders(doorSubject(s.user, "mail"), x.takeRequest)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
 		require.False(t, ask(stores[0]).Wait)
-		require.Empty(t, ask(next).Run)
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{stores[0].Run, stores[1].Run}, came)
 		late, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.NoError(t, s.handOver(late, stores[1].Record, content, 1))
@@ -142,7 +153,7 @@ func TestLeftUnheard(t *testing.T) {
 }
 
 // However many requests are left at a hub, it announces all runs.
-func TestLeftMany(t *testing.T) {
+func TestDoorMany(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		s := b.connect(nil)
 		d := &dispatcher{s: s, runs: map[string]*hubRun{}}
