@@ -69,26 +69,20 @@ func (c *Command) readVariables() {
 
 // checkOperators refuses a command that was probably meant for a shell.
 func (c Command) checkOperators() error {
-	if len(c.Words) > 1 && c.Shell == "" && !c.Literal && isAssignment(c.Words[0]) {
-		return &UsageError{
-			task.Quote(c.Words[0]) + " would be the name of a program, because a command of several words runs without a shell",
-			"name the program after it, or write -- before the command if it is one",
-		}
-	}
-	if len(c.Words) > 1 && c.Shell == "" && !c.Literal && strings.Contains(c.Words[0], " ") && strings.Contains(c.Words[0], "{") {
-		return &UsageError{
-			task.Quote(c.Words[0]) + " would be the name of a program, because a command of several words runs without a shell",
-			c.inOne() + ", or -- before the command to keep the word",
-		}
-	}
-	w := c.operator()
-	if w == "" || c.Literal {
+	if len(c.Words) < 2 || c.Shell != "" || c.Literal {
 		return nil
 	}
-	return &UsageError{
-		task.Quote(w) + " would be an argument, because a command of several words runs without a shell",
-		"write " + task.Quote(c.script()) + " for one, or -- before the command to keep the word",
+	const keep, why = "-- before the command to keep the word", ", because a command of several words runs without a shell"
+	first, w := c.Words[0], c.operator()
+	switch named := task.Quote(first) + " would be the name of a program" + why; {
+	case isAssignment(first):
+		return &UsageError{named, "name the program after it, or write -- before the command if it is one"}
+	case strings.Contains(first, " ") && strings.Contains(first, "{"):
+		return &UsageError{named, c.inOne() + ", or " + keep}
+	case w != "":
+		return &UsageError{task.Quote(w) + " would be an argument" + why, "write " + task.Quote(c.script()) + " for one, or " + keep}
 	}
+	return nil
 }
 
 // inOne returns the hint to write all words in one, or ::: before values.
