@@ -271,15 +271,19 @@ func Brief(d time.Duration) string {
 // Moment formats a time for people, in the local time zone.
 func Moment(t time.Time) string { return t.Local().Format(time.DateTime) }
 
-// Speed formats a rate per second, or per minute if it is low.
+// Speed formats a rate per second or, if it is low, per minute, hour or day.
 func Speed(perSecond float64) string {
 	switch {
 	case perSecond >= 10:
 		return fmt.Sprintf("%.0f/s", perSecond)
 	case perSecond >= 0.1:
 		return fmt.Sprintf("%.1f/s", perSecond)
+	case perSecond >= 0.1/60:
+		return fmt.Sprintf("%.1f/min", perSecond*60)
+	case perSecond >= 0.1/3600:
+		return fmt.Sprintf("%.1f/h", perSecond*3600)
 	}
-	return fmt.Sprintf("%.1f/min", perSecond*60)
+	return fmt.Sprintf("%.1f/d", perSecond*86400)
 }
 
 // ShortenUnique is like Shorten, but different texts stay different: a checksum ends a text that was

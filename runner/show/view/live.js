@@ -227,6 +227,10 @@ const refresh = () => {
 };
 
 const showState = state => Object.assign($("state"), {textContent: state, className: "state"}).dataset.state = state;
+const speed = rate => {
+	const [unit, seconds] = [["s", 1], ["min", 60], ["h", 3600]].find(([, seconds]) => rate * seconds >= 0.1) ?? ["d", 86400];
+	return (rate * seconds).toFixed(rate >= 10 ? 0 : 1) + "/" + unit;
+};
 const status = s => {
 	L.skew = Date.parse(s.at) - Date.now();
 	const ended = s.done + (s.dropped ?? 0);
@@ -237,8 +241,8 @@ const status = s => {
 	else $("progress").removeAttribute("value");
 	const unread = s.total ? s.total - ended - s.running : 0;
 	const tiles = {Ended: count(ended) + (s.total ? " of " + count(s.total) : ""), Failed: count(s.failed), Running: count(s.running), Waiting: count(Math.max(s.waiting, unread)),
-		Speed: !s.rate ? "–" : s.rate >= 10 ? s.rate.toFixed(0) + "/s" : s.rate >= 0.1 ? s.rate.toFixed(1) + "/s" : (s.rate * 60).toFixed(1) + "/min",
-		...s.retried ? {Retried: count(s.retried)} : {}, Left: s.eta === null ? "–" : span(Math.ceil(s.eta) * 1000).replace(/(h.*m).*/, "$1"), Elapsed: span(Math.floor(s.elapsed) * 1000)};
+		Speed: s.rate ? speed(s.rate) : "–",
+		...s.retried ? {Retried: count(s.retried)} : {}, Left: s.eta === null ? "–" : span(s.eta * 1000).replace(/(h.*m).*/, "$1"), Elapsed: span(Math.floor(s.elapsed) * 1000)};
 	$("now").replaceChildren(...Object.entries(tiles).map(([name, value]) => el("div", {className: name === "Failed" && s.failed ? "fail" : ""}, el("dt", {textContent: name}), el("dd", {textContent: value}))));
 	const why = [...s.blocking && s.blocking.by !== "workers" ? [s.blocking] : [], ...s.waits.filter(b => b.by !== "workers")].map(b => visible(b.text)).filter(text => text !== s.state);
 	$("waits").replaceChildren(...[...new Set(why)].slice(0, 10).map(text => el("li", {textContent: text})));
