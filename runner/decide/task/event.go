@@ -129,8 +129,9 @@ func (s *Stats) endAttempt(took time.Duration) {
 }
 
 // ETA estimates when the running tasks, of the given ages, and the waiting tasks will be done, from
-// how long tasks have taken and how many ran at once so far. ok is false if there is no estimate: no
-// task is finished yet, or one runs much longer than any has taken, so it may take as long again.
+// how long tasks have taken and how many ran at once so far. left is in whole seconds, and at least one.
+// ok is false if there is no estimate: no task is finished yet, or one runs much longer than any has taken,
+// so it may take as long again.
 func (s *Stats) ETA(waiting int64, ages []time.Duration, now time.Time) (left time.Duration, ok bool) {
 	passed := s.Clock.At(now).Sub(s.First)
 	if s.Ran == 0 || passed <= 0 {
@@ -147,7 +148,8 @@ func (s *Stats) ETA(waiting int64, ages []time.Duration, now time.Time) (left ti
 		work += rest
 		left = max(left, rest)
 	}
-	return max(left, time.Duration(float64(work)*float64(passed)/float64(max(busy, 1)))), true
+	left = max(left, time.Duration(float64(work)*float64(passed)/float64(max(busy, 1))))
+	return max(left.Round(time.Second), time.Second), true
 }
 
 // Elapsed returns how long the run has taken until now, without the time it was suspended.

@@ -109,7 +109,7 @@ func When(t time.Time) string {
 	if time.Since(t) < 20*time.Hour {
 		return t.Local().Format(time.TimeOnly)
 	}
-	return t.Local().Format(time.DateTime)
+	return Moment(t)
 }
 
 // ended describes how a task ended, as far as known, and what its result waits for.

@@ -51,7 +51,7 @@ func (t *Terminal) remaining(n Tally, now time.Time) string {
 	at := t.stats.Clock.At(now)
 	if n.Known && n.waiting > 0 && !t.stats.Draining {
 		if eta, ok := t.stats.ETA(n.waiting, t.running.ages(at), now); ok {
-			return ", eta " + task.Brief(max(eta.Round(time.Second), time.Second))
+			return ", eta " + task.Brief(eta)
 		}
 	}
 	for _, a := range t.running.oldest(1) {

@@ -43,7 +43,7 @@ func (l Listed) Until() string {
 	case !l.Over.IsZero():
 		return "until " + l.Over.Local().Format(time.TimeOnly)
 	case l.Status != nil && l.Status.ETA != nil:
-		left := time.Duration(*l.Status.ETA).Round(time.Second)
+		left := time.Duration(*l.Status.ETA)
 		return fmt.Sprintf("about %s left, until %s", task.Brief(left), l.Status.At.Add(left).Local().Format("15:04"))
 	}
 	return ""

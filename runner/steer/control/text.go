@@ -120,7 +120,7 @@ func (s *Status) Pace() string {
 		parts = append(parts, task.Speed(s.Rate))
 	}
 	if s.ETA != nil {
-		parts = append(parts, "eta "+task.Brief(max(time.Duration(*s.ETA), time.Second)))
+		parts = append(parts, "eta "+task.Brief(time.Duration(*s.ETA)))
 	}
 	return strings.Join(parts, ", ")
 }
