@@ -7,6 +7,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
 	"crew/runner/decide/core"
@@ -109,4 +112,21 @@ func manText(t *testing.T, pattern string) string {
 		all.WriteString(crewtest.ReadFile(t, file))
 	}
 	return all.String()
+}
+
+// TestPrintsToNonblockingPipe checks that a pipe that became non-blocking after crew opened it takes everything.
+func TestPrintsToNonblockingPipe(t *testing.T) {
+	var fds [2]int
+	require.NoError(t, unix.Pipe(fds[:]))
+	r, w := os.NewFile(uintptr(fds[0]), "r"), os.NewFile(uintptr(fds[1]), "w")
+	require.NoError(t, unix.SetNonblock(fds[1], true))
+	text, failed := strings.Repeat("x", 1<<20), make(chan error, 1)
+	go func() {
+		failed <- printText(w, text)
+		w.Close()
+	}()
+	got, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.NoError(t, <-failed)
+	require.Len(t, got, len(text))
 }

@@ -17,6 +17,7 @@ import (
 	"crew/runner/decide/task"
 	"crew/runner/keep/journal"
 	"crew/runner/show/history"
+	"crew/runner/show/sink"
 )
 
 // showState carries out crew state. It prints a summary of the journal in dir or, with json, the journal
@@ -24,7 +25,7 @@ import (
 func showState(dir string, json bool, stdout *os.File) (err error) {
 	t := summary{Now: time.Now()}
 	if json {
-		out := bufio.NewWriterSize(stdout, 64<<10)
+		out := bufio.NewWriterSize(sink.Patient{Writer: stdout}, 64<<10)
 		_, err = journal.Dump(dir, out)
 		err = cmp.Or(out.Flush(), err)
 	} else {

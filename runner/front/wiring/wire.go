@@ -61,7 +61,7 @@ func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
 
 // printText prints text on stdout or stderr.
 func printText(f *os.File, text string) error {
-	if _, err := f.WriteString(text); err != nil {
+	if _, err := (sink.Patient{Writer: f}).Write([]byte(text)); err != nil {
 		return fmt.Errorf("write to %s: %w", filepath.Base(f.Name()), task.WithoutPath(err))
 	}
 	return nil

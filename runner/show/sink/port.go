@@ -15,9 +15,7 @@ import (
 	"crew/runner/decide/task"
 )
 
-// writeFully writes all of b unless there is an error. It continues after a short write, and waits
-// while a write would block, because any program that shares crew's stdout can make it
-// non-blocking.
+// writeFully writes all of b as a Patient does.
 func writeFully(w io.Writer, b []byte) (done int, err error) {
 	for done < len(b) {
 		n, err := w.Write(b[done:])
@@ -35,6 +33,12 @@ func writeFully(w io.Writer, b []byte) (done int, err error) {
 	}
 	return done, nil
 }
+
+// Patient is a writer that writes all of its input unless there is an error. It waits while a write would
+// block, because any program that shares crew's stdout can make it non-blocking.
+type Patient struct{ io.Writer }
+
+func (p Patient) Write(b []byte) (int, error) { return writeFully(p.Writer, b) }
 
 // port is stdout or stderr for the output of tasks. The caller of its methods must hold the
 // screen's lock.
