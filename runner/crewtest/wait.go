@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"crew/runner/exec/kernel"
 )
 
 // Patience is how long a test waits for something that must happen. It is far longer than that takes on
@@ -40,12 +42,8 @@ func Until(t Failer, ok func() bool, what string, args ...any) {
 	if Soaking() {
 		limit *= 10
 	}
-	end := time.Now().Add(limit)
-	for pause := time.Millisecond; !ok(); pause = min(2*pause, 16*time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", fmt.Sprintf(what, args...))
-		}
-		time.Sleep(pause)
+	if !kernel.Poll(limit, ok) {
+		t.Fatalf("waited in vain for %s", fmt.Sprintf(what, args...))
 	}
 }
 

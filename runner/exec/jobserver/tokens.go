@@ -312,9 +312,8 @@ func (t *Tokens) Settle(guarded bool) {
 		return
 	}
 	t.returnLocked(t.held)
-	left := func() bool { return t.keeper.returned.Load() != t.keeper.taken.Load() }
-	for pause := 50 * time.Microsecond; guarded && left() && pause < settleTimeout; pause *= 2 {
-		time.Sleep(pause)
+	if guarded {
+		kernel.Poll(settleTimeout, func() bool { return t.keeper.returned.Load() == t.keeper.taken.Load() })
 	}
 	t.closed = true
 }

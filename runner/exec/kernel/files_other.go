@@ -72,10 +72,9 @@ func Marked(dir, name string, _, _ int64) bool {
 		return err != unix.ENOENT
 	}
 	defer unix.Close(fd)
-	for tries := 10; flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil; tries-- {
-		if time.Sleep(5 * time.Millisecond); tries == 0 { // a child between fork and exec would have let go by now
-			return true
-		}
+	const aChild = 50 * time.Millisecond // between fork and exec would have let go by then
+	if !Poll(aChild, func() bool { return flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil }) {
+		return true
 	}
 	_ = unix.Unlink(path)
 	return false

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
@@ -63,6 +64,19 @@ func IgnoreEINTR(call func() error) error {
 			return err
 		}
 	}
+}
+
+// Poll calls done, with growing pauses, until it returns true or some time has passed. It reports whether done
+// has returned true.
+func Poll(within time.Duration, done func() bool) bool {
+	end := time.Now().Add(within)
+	for pause := 50 * time.Microsecond; !done(); pause = min(2*pause, 16*time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+		time.Sleep(pause)
+	}
+	return true
 }
 
 // Errno returns the error of the system call that failed, or err if none did.

@@ -136,8 +136,8 @@ func (l *Local) Lease(until time.Time) {
 		defer l.groups.starting.Unlock()
 	}
 	l.spawner.ExpireAt(lease.set(until))
-	if end := time.Now().Add(maxGonePause); expired { // the guardian must not kill what starts from now on
-		pollUntil(func() bool { return !lease.killing.Load() || time.Now().After(end) })
+	if expired { // the guardian must not kill what starts from now on
+		kernel.Poll(maxGonePause, func() bool { return !lease.killing.Load() })
 	}
 	l.guardianOnce.Do(l.guardian.check)
 }

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -129,7 +130,7 @@ func (p *process) reap(r *task.Result) {
 // group, or 0. The caller must call sweep next.
 func (p *process) awaitLeader() (ws syscall.WaitStatus, ru syscall.Rusage, why task.Outcome) {
 	if p.shortage.threads.Load() { // do not block a thread
-		pollUntil(func() bool { return kernel.Exited(p.pid, unix.WNOHANG) })
+		kernel.Poll(math.MaxInt64, func() bool { return kernel.Exited(p.pid, unix.WNOHANG) })
 	}
 	p.killedEarly = kernel.KilledEarly(p.pid)
 
@@ -153,8 +154,7 @@ func (p *process) sweep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.endedBy == 0 && !p.leaked {
-		end := time.Now().Add(lingerKilled)
-		pollUntil(func() bool { return gone() || time.Now().After(end) })
+		kernel.Poll(lingerKilled, gone)
 	}
 	if p.kin != nil || !gone() {
 		p.killLocked()
@@ -191,17 +191,9 @@ func (l *Local) Poll(set []unix.PollFd, wait time.Duration) (n int, err error) {
 	if !l.shortage.threads.Load() {
 		return unix.Poll(set, int((wait+time.Millisecond-1)/time.Millisecond))
 	}
-	end := time.Now().Add(wait)
-	pollUntil(func() bool {
+	kernel.Poll(wait, func() bool {
 		n, err = unix.Poll(set, 0)
-		return n != 0 || err != nil || !time.Now().Before(end)
+		return n != 0 || err != nil
 	})
 	return n, err
-}
-
-// pollUntil calls ready at growing intervals until it returns true.
-func pollUntil(ready func() bool) {
-	for pause := time.Millisecond; !ready(); pause = min(2*pause, 16*time.Millisecond) {
-		time.Sleep(pause)
-	}
 }

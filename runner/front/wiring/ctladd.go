@@ -19,6 +19,7 @@ import (
 	"github.com/mattn/go-isatty"
 
 	"crew/runner/decide/task"
+	"crew/runner/exec/kernel"
 	"crew/runner/front/cli"
 	"crew/runner/steer/control"
 )
@@ -114,12 +115,11 @@ func (a *adder) printStart() {
 // no socket yet, so findFeed keeps looking for startTimeout, or for --block if that is longer. It also does
 // while the run does not answer.
 func (c *ctl) findFeed() (h control.Hello, err error) {
-	for end := time.Now().Add(max(startTimeout, c.Block)); ; time.Sleep(20 * time.Millisecond) {
+	kernel.Poll(max(startTimeout, c.Block), func() bool {
 		h, err = control.FindFeed(c.Run)
-		if err == nil && (h.Feeds || c.Run != "") || time.Now().After(end) {
-			return h, err
-		}
-	}
+		return err == nil && (h.Feeds || c.Run != "")
+	})
+	return h, err
 }
 
 // eachBatch calls send with the words of the command line, or with batches of the records of standard

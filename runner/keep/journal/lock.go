@@ -28,18 +28,18 @@ func (j *Journal) takeLock() (err error) {
 	return err
 }
 
-func acquireLock(f *os.File, dir string) error {
-	for deadline := time.Now().Add(lockTimeout); ; time.Sleep(5 * time.Millisecond) {
+func acquireLock(f *os.File, dir string) (err error) {
+	kernel.Poll(lockTimeout, func() bool {
 		lock := unix.Flock_t{Type: unix.F_WRLCK}
-		err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &lock)
+		err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, &lock)
 		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
-			return err
+			return true
 		}
 		pid, _ := lockHolder(f) // 0 in another PID namespace
-		if pid != 0 && !kernel.Dying(pid) || time.Now().After(deadline) {
-			return &InUse{dir, pid}
-		}
-	}
+		err = &InUse{dir, pid}
+		return pid != 0 && !kernel.Dying(pid)
+	})
+	return err
 }
 
 // lockHolder returns the ID of the process that holds the lock of f, or 0 if it is in another PID

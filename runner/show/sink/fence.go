@@ -68,13 +68,7 @@ var ciCommands = sync.OnceValue(func() *regexp.Regexp {
 // awaitRead waits until the pipe has been read, for at most readTimeout. It does not wait for other
 // files.
 func (s *stream) awaitRead() {
-	f, ok := s.w.(*os.File)
-	if !ok {
-		return
-	}
-	for end := time.Now().Add(readTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if kernel.Pending(int(f.Fd())) == 0 || abandoned(f) {
-			return
-		}
+	if f, ok := s.w.(*os.File); ok {
+		kernel.Poll(readTimeout, func() bool { return kernel.Pending(int(f.Fd())) == 0 || abandoned(f) })
 	}
 }

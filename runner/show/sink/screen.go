@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"crew/runner/decide/task"
+	"crew/runner/exec/kernel"
 )
 
 // urgentTimeout is how long an urgent line waits for another write.
@@ -153,14 +154,12 @@ func (s *Screen) Urgent(lines ...string) {
 		text += "crew: " + task.Printable(l) + "\n"
 	}
 	text = s.fenced(text)
-	for end := time.Now().Add(urgentTimeout); !s.mu.TryLock(); time.Sleep(time.Millisecond) {
-		if !time.Now().Before(end) {
-			if s.bar != nil && mayWrite(s.bar.tty) {
-				text = eraseBar + text // without the lock, it is unknown whether the bar is shown
-			}
-			_, _ = writeFully(s.err.w, []byte(text))
-			return
+	if !kernel.Poll(urgentTimeout, s.mu.TryLock) {
+		if s.bar != nil && mayWrite(s.bar.tty) {
+			text = eraseBar + text // without the lock, it is unknown whether the bar is shown
 		}
+		_, _ = writeFully(s.err.w, []byte(text))
+		return
 	}
 	defer s.mu.Unlock()
 	_, _ = io.WriteString(s.err, s.newlineLocked()+text)

@@ -54,15 +54,14 @@ func withAddr(path string, do func(*net.UnixAddr) error) error {
 // full, it tries again until patience has passed, and then fails with EAGAIN.
 func connect(path string, patience time.Duration) (c *net.UnixConn, err error) {
 	err = withAddr(path, func(at *net.UnixAddr) (err error) {
-		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		kernel.Poll(patience, func() bool {
 			c, err = net.DialUnix("unix", nil, at)
 			if err = kernel.Errno(err); err == syscall.ECONNREFUSED && isTaken(at) {
 				err = syscall.EAGAIN
 			}
-			if err != syscall.EAGAIN || time.Now().After(end) {
-				return err
-			}
-		}
+			return err != syscall.EAGAIN
+		})
+		return err
 	})
 	if err == nil {
 		return c, nil
