@@ -103,7 +103,7 @@ func (w *worker) makeRoom() {
 func (w *worker) takeLine(p []byte, read int64) {
 	switch {
 	case !w.ready:
-		w.ready = w.Ready.Match(p[:len(p)-1])
+		w.ready = w.readyLine.Match(p[:len(p)-1])
 		w.dropPartial()
 	case w.asked:
 		w.dropPartial()
@@ -181,7 +181,7 @@ func (w *worker) takeUnexpectedLine(p []byte) {
 		w.notify("wrote a line after its last answer: " + what)
 		return
 	}
-	if w.answers == 0 && w.Ready == nil {
+	if w.answers == 0 && w.Ready == "" {
 		what += ": if that means that the worker is ready, add --worker-ready REGEX"
 	}
 	w.noteNeverRead("it wrote " + what)

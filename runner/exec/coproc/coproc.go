@@ -7,10 +7,10 @@
 package coproc
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,18 +25,9 @@ import (
 type Config struct {
 	*proc.Local                                // starts the workers, and runs tasks without a protocol; its Config applies to both and must capture output
 	Stray       func(task.Slot) io.WriteCloser // returns a writer for stderr that belongs to no record; may be nil
-	Life        Life
-	LifeOf      func(*task.Task) Life // Life of the worker that Run starts for a task; if nil, Life is used
-}
-
-// Life says when workers start and end.
-type Life struct {
-	Eager      *task.Task     // if not nil, its command is started at once, and otherwise when the first record arrives
-	Ready      *regexp.Regexp // matches the line on stdout that says that a worker is ready; nil if workers write no such line
-	Start      time.Duration  // time within which this line must appear; 0 means no limit
-	Records    int            // a worker is replaced after this many records; 0 means never
-	Age        time.Duration  // a worker is replaced after this time; 0 means never
-	task.Limit                // of a record
+	Eager       *task.Task                     // if not nil, its command is started at once, and otherwise when the first record arrives
+	Life        task.Life
+	LifeOf      func(*task.Task) *task.Life // Life of the worker that Run starts for a task; if it is nil or returns nil, Life is used
 }
 
 // Workers is a runner.Streamer. It is safe for concurrent use.
@@ -114,7 +105,7 @@ func (w *Workers) Dismiss(slot int) (ended <-chan struct{}) {
 // Serve runs the attempts of a slot. See runner.Streamer.
 func (w *Workers) Serve(slot task.Slot, swap task.Swap) {
 	w.mu.Lock()
-	l := newLoop(w, slot)
+	l := newLoop(w, slot, &w.Life)
 	w.loops[slot.ID] = l
 	w.mu.Unlock()
 	l.serve(swap)
@@ -149,11 +140,12 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	w.mu.Lock()
 	l := w.loops[a.Slot.ID]
 	if l == nil {
-		l = newLoop(w, a.Slot)
-		w.loops[a.Slot.ID] = l
+		life := &w.Life
 		if w.LifeOf != nil {
-			l.Life = w.LifeOf(a.Task)
+			life = cmp.Or(w.LifeOf(a.Task), life)
 		}
+		l = newLoop(w, a.Slot, life)
+		w.loops[a.Slot.ID] = l
 		go l.serve(l.swap)
 	}
 	l.calls[a.Task.ID] = c

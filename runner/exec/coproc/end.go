@@ -16,7 +16,7 @@ import (
 // endWorker asks the worker to end, and kills it after the grace period if it has not ended. If kill is
 // true, it kills it at once. It does not wait: reap follows when the worker has exited.
 func (w *worker) endWorker(kill bool) {
-	grace, why := w.KillAfter, task.Cancelled
+	grace, why := w.Limit.KillAfter, task.Cancelled
 	for i, f := range w.attempts {
 		if i == 0 {
 			grace = cmp.Or(f.Task.KillAfter, grace)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -36,14 +35,15 @@ func TestWorkersAndTheirRecords(t *testing.T) {
 		Minutes                           time.Duration // they pass once there is a file "here"
 	}) {
 		t.Parallel()
-		life := Life{Limit: task.Limit{KillAfter: time.Duration(c.Timeout) * 25 * time.Millisecond}}
-		if c.Minutes > 60 {
-			life.Idle = time.Hour
-		}
+		var life task.Life
 		if c.Ready {
-			life.Ready = regexp.MustCompile("^ready")
+			life.Ready = "^ready"
 		}
 		w := newFixture(t, Config{Life: life}, "sh", "-c", cmp.Or(c.Script, eval))
+		w.Limit.KillAfter = cmp.Or(time.Duration(c.Timeout)*25*time.Millisecond, w.Limit.KillAfter)
+		if c.Minutes > 60 {
+			w.Limit.Idle = time.Hour
+		}
 		if c.Argv != nil {
 			w.argv = c.Argv
 		}
@@ -130,7 +130,7 @@ func TestALateLineEndsTheWorker(t *testing.T) {
 
 func TestEndOfARecordThatWaits(t *testing.T) {
 	t.Parallel()
-	c := newFixture(t, Config{Life: Life{Ready: regexp.MustCompile("^go$")}}, "sh", "-c", "read x <go; echo go; exec cat")
+	c := newFixture(t, Config{Life: task.Life{Ready: "^go$"}}, "sh", "-c", "read x <go; echo go; exec cat")
 	c.dir = t.TempDir()
 	require.NoError(t, mkfifo(c.dir+"/go"))
 	c.window = 2
@@ -149,7 +149,7 @@ func TestEndOfARecordThatWaits(t *testing.T) {
 func TestWorkersAreReplaced(t *testing.T) {
 	t.Parallel()
 	for _, window := range []int{1, 4} {
-		c := newFixture(t, Config{Life: Life{Records: 3}}, "sh", "-c", `while read x; do echo $$; done`)
+		c := newFixture(t, Config{Life: task.Life{Records: 3}}, "sh", "-c", `while read x; do echo $$; done`)
 		c.window = window
 		c.add(numbers(10)...)
 		c.run()
@@ -163,7 +163,7 @@ func TestWorkersAreReplaced(t *testing.T) {
 		}
 		require.Empty(t, c.notices)
 	}
-	c := newFixture(t, Config{Life: Life{Age: time.Nanosecond}}, "cat")
+	c := newFixture(t, Config{Life: task.Life{Age: time.Nanosecond}}, "cat")
 	c.keepOpen = true
 	c.add("1")
 	c.ended = func(r *task.Result) {
@@ -181,7 +181,7 @@ func TestEager(t *testing.T) {
 	require.NoError(t, mkfifo(dir+"/go"))
 	argv := []string{"sh", "-c", "echo >go; exec cat"}
 	model := &task.Task{Argv: argv, Dir: dir, Protocol: task.LineProtocol}
-	c := newFixture(t, Config{Life: Life{Eager: model}}, argv...)
+	c := newFixture(t, Config{Eager: model}, argv...)
 	c.dir, c.keepOpen = dir, true
 	go func() {
 		_, _ = os.ReadFile(dir + "/go")

@@ -48,7 +48,7 @@ func (w *worker) giveHint() {
 // checkReady ends a worker that is not ready in time. It tells the user, once per run, about a worker
 // that takes long.
 func (w *worker) checkReady() {
-	line := "a line on stdout that matches " + task.Quote(w.Ready.String())
+	line := "a line on stdout that matches " + task.Quote(w.Ready)
 	limit := w.Start
 	switch {
 	case limit > 0 && w.reached(w.born+limit):

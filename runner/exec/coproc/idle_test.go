@@ -26,7 +26,8 @@ func (c *fixture) until(t *testing.T, id uint64, stderr string) {
 // When it has passed, the worker is ended, and another worker takes the next record.
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	c := newFixture(t, Config{Life: Life{Limit: task.Limit{Idle: time.Hour}}}, "sh", "-c", `exec 3<lines; while read x; do eval "$x"; echo $x; done`)
+	c := newFixture(t, Config{}, "sh", "-c", `exec 3<lines; while read x; do eval "$x"; echo $x; done`)
+	c.Limit.Idle = time.Hour
 	c.dir = t.TempDir()
 	require.NoError(t, mkfifo(c.dir+"/lines"))
 	lines, err := os.OpenFile(c.dir+"/lines", os.O_RDWR, 0)

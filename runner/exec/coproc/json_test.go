@@ -37,13 +37,14 @@ echo '{"id":1,"exit":0}'`)
 
 func TestProgressResetsTheTimeout(t *testing.T) {
 	t.Parallel()
-	c := newFixture(t, Config{Life: Life{Limit: task.Limit{Timeout: 200 * time.Millisecond}}}, "sh", "-c", `read -r x
+	c := newFixture(t, Config{}, "sh", "-c", `read -r x
 case $x in *'"id":1,'*)
 	for i in 1 2 3 4 5 6; do sleep 0.1; echo '{"id":1,"progress":'$i'}'; done
 	echo '{"id":1,"exit":0}'
 	read -r x
 esac
 sleep 1000`)
+	c.Limit.Timeout = 200 * time.Millisecond
 	c.protocol = task.JSONProtocol
 	c.add(`"args":[],"fields":{}`, `"args":[],"fields":{}`)
 	c.run()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -37,8 +38,9 @@ type loop struct {
 	// configuration
 
 	*Workers
-	Life // of the workers of this slot
-	slot task.Slot
+	task.Life // of the workers of this slot
+	readyLine *regexp.Regexp
+	slot      task.Slot
 
 	// for Run; guarded by Workers.mu
 
@@ -99,8 +101,13 @@ type endRequest struct {
 	kill   bool
 }
 
-func newLoop(w *Workers, slot task.Slot) *loop {
-	return &loop{Workers: w, Life: w.Life, slot: slot, bell: bell{fd: -1}, gone: make(chan struct{}), calls: map[uint64]*call{}}
+func newLoop(w *Workers, slot task.Slot, life *task.Life) *loop {
+	l := &loop{Workers: w, Life: *life, slot: slot, bell: bell{fd: -1}, gone: make(chan struct{}), calls: map[uint64]*call{}}
+	var err error
+	if l.readyLine, err = regexp.Compile(l.Ready); err != nil { // from another machine
+		l.Ready = ""
+	}
+	return l
 }
 
 // requestEnd adds a request. It is safe for concurrent use.

@@ -57,7 +57,7 @@ func newFixture(t *testing.T, cfg Config, argv ...string) *fixture {
 		slotOf: map[uint64]int{}, results: map[uint64]*task.Result{}, returned: map[uint64]int{},
 	}
 	var err error
-	cfg.Local, err = proc.New(proc.Config{Env: os.Environ(), Outputs: spool.Outputs{Store: store}, Notice: func(text string) {
+	cfg.Local, err = proc.New(proc.Config{Env: os.Environ(), Outputs: spool.Outputs{Store: store}, Limit: task.Limit{KillAfter: 10 * time.Second}, Notice: func(text string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.notices = append(c.notices, text)
@@ -67,9 +67,6 @@ func newFixture(t *testing.T, cfg Config, argv ...string) *fixture {
 	}})
 	require.NoError(t, err)
 	cfg.Stray = func(task.Slot) io.WriteCloser { return &stray{c} }
-	if cfg.Life.KillAfter == 0 {
-		cfg.Life.KillAfter = 10 * time.Second
-	}
 	c.Workers = New(cfg)
 	t.Cleanup(func() {
 		for _, r := range c.results {
@@ -216,7 +213,7 @@ func (c *fixture) show(t *testing.T, id uint64) string {
 // loopOwing returns a loop whose worker owes n answers, without a process.
 func loopOwing(t *testing.T, n int) *loop {
 	c := newFixture(t, Config{}, "cat")
-	l := newLoop(c.Workers, task.Slot{ID: 1})
+	l := newLoop(c.Workers, task.Slot{ID: 1}, &c.Life)
 	for id := range n {
 		l.addAttempt(task.Attempt{Task: &task.Task{ID: uint64(id + 1), Protocol: task.LineProtocol}})
 	}

@@ -77,7 +77,7 @@ func newWorker(l *loop, p *proc.Worker) *worker {
 	t := l.commandAttempt().Task
 	w := &worker{
 		loop: l, Worker: p, argv: t.ArgvOn(l.slot.ID, l.slot.Host, nil), protocol: t.Protocol, delimiter: '\n', born: l.now,
-		ready: l.Ready == nil, hangUpAt: never, lastOutput: l.now, buf: make([]byte, pipeSize),
+		ready: l.Ready == "", hangUpAt: never, lastOutput: l.now, buf: make([]byte, pipeSize),
 	}
 	if t.Protocol == task.NULProtocol {
 		w.delimiter = 0
@@ -243,7 +243,7 @@ func (w *worker) checkTimeouts() {
 		owed = owed[:min(len(owed), 1)]
 	}
 	for _, f := range owed {
-		limit, idle := cmp.Or(f.Task.Timeout, w.Timeout), w.Idle
+		limit, idle := cmp.Or(f.Task.Timeout, w.Limit.Timeout), w.Limit.Idle
 		switch {
 		case limit > 0 && w.reached(f.since+limit):
 		case idle > 0 && w.reached(max(f.since, w.lastOutput)+idle) && !kernel.Readable(w.Out, w.Err):

@@ -2,7 +2,6 @@ package wiring
 
 import (
 	"io"
-	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -32,28 +31,14 @@ func checkWorker(o *cli.Options, cfg expand.Config) error {
 	return nil
 }
 
-// newLife returns the life of a persistent worker on this machine.
-func newLife(l task.Life, f task.Limit) coproc.Life {
-	life := coproc.Life{Start: l.Start, Records: l.Records, Age: l.Age, Limit: f}
-	if l.Ready != "" {
-		life.Ready, _ = regexp.Compile(l.Ready) // cli has checked it
-	}
-	return life
-}
-
 // workerExecutor returns the executor of crew worker, or of a run with persistent workers.
 func (w *wiring) workerExecutor(local *proc.Local) runner.Executor {
-	cfg := coproc.Config{Local: local, Life: newLife(w.opts.Coproc.Life, w.opts.Failure.Limit.Limit)}
+	cfg := coproc.Config{Local: local, Life: w.opts.Coproc.Life}
 	cfg.Stray = func(s task.Slot) io.WriteCloser { return w.stdout.OpenStderr("worker " + strconv.Itoa(s.ID)) }
 	if w.worker != nil {
-		cfg.LifeOf = func(t *task.Task) coproc.Life {
-			if l := w.worker.Life(t); l != nil {
-				return newLife(*l, w.opts.Failure.Limit.Limit)
-			}
-			return cfg.Life
-		}
+		cfg.LifeOf = w.worker.Life
 	} else if w.opts.Coproc.Eager {
-		cfg.Life.Eager = w.source.tasks.Worker()
+		cfg.Eager = w.source.tasks.Worker()
 	}
 	exec := coproc.New(cfg)
 	if w.worker != nil {
