@@ -51,11 +51,10 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	var r *task.Result
 	again := !e.reusable() || failed && past.RetryFailed || m != nil && !e.outcome.Succeeded()
 	switch {
-	case again && e.has(done):
-		if rec, err := readRecord(j.contents.file, e.offset); err == nil && j.cfg.Output.Logs && !e.has(logged) {
-			old, _ := rec.result(t, j.out)
-			t.History = &task.AttemptHistory{Unlogged: old}
-		}
+	case again && e.has(done) && j.cfg.Output.Logs && !e.has(logged):
+		rec, _ := readRecord(j.contents.file, e.offset)
+		old, _ := rec.result(t, j.out)
+		t.History = &task.AttemptHistory{Unlogged: old}
 	case !again && (!settled || past.Replay || past.Recall):
 		if r, err = j.recall(t, &e); err != nil && !errors.Is(err, os.ErrClosed) { // or Close was called
 			j.cfg.Notice(fmt.Sprintf("task %d runs again: %v", t.ID, err))

@@ -173,17 +173,14 @@ func (j *Joblog) lock() (unlock func()) {
 func (j *Joblog) Consume(events []task.Event) error {
 	j.buf = j.buf[:0]
 	for i := range events {
-		e, old := &events[i], (*task.Result)(nil)
-		if e.Kind == task.Admitted && e.Task.History != nil {
-			old = e.Task.History.Unlogged
-		}
-		if old != nil {
-			e = &task.Event{Kind: task.Finished, At: e.At, Task: e.Task, Result: old}
+		e := &events[i]
+		if e.Kind == task.Admitted && e.Task.History != nil && e.Task.History.Unlogged != nil {
+			e = &task.Event{Kind: task.Finished, At: e.At, Task: e.Task, Result: e.Task.History.Unlogged}
 		}
 		if e.Kind != task.Finished || !mustLog(e) {
 			continue
 		}
-		if old != nil || e.Result.FromEarlierRun() {
+		if len(j.rowCounts) > 0 {
 			if _, _, key := parseRow(string(appendRow(nil, e, ""))); j.rowCounts[key] > 0 {
 				j.rowCounts[key]--
 				continue
