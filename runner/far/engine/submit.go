@@ -95,7 +95,7 @@ func (x *submitter) start(sub *wiring.Call, s *session) error {
 	x.Call, x.s, x.resumable = sub, s, sub.State.Dir != "" && x.hosts == nil
 	x.builder.base.Live = x.builder.base.Live || sub.Plan.Streams()
 	x.remoteClients.ServeClient, x.joined = sub.ServeClient, make(chan struct{})
-	x.attempts = attemptTable{forget: x.forgetEarlier, byKey: map[attemptKey]*pendingAttempt{}, sent: map[int]chan struct{}{}, earlier: map[[16]byte][]earlierFinal{}}
+	x.attempts = attemptTable{byKey: map[attemptKey]*pendingAttempt{}, sent: map[int]chan struct{}{}, earlier: map[[16]byte][]earlierFinal{}}
 	x.ctx, x.cancel = context.WithCancelCause(context.Background())
 	if err := x.open(); err != nil {
 		x.cancel(nil)
@@ -164,13 +164,17 @@ func (x *submitter) Close() error {
 // Run runs an attempt on the worker of its slot. See runner.Executor.
 func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 	p := x.attempts.add(a)
-	fin, r := x.takeEarlier(p), (*task.Result)(nil)
-	if fin == nil {
-		if r = x.sendInTurn(ctx, p); r == nil {
-			fin = x.await(ctx, p)
-		}
+	if p.turn != nil {
+		<-p.turn
 	}
+	var fin *Final
+	var r *task.Result
+	if !x.attempts.takeEarlier(p) {
+		r = x.send(ctx, p)
+	}
+	close(p.sent)
 	if r == nil {
+		fin = x.await(ctx, p)
 		r = x.result(ctx, p, fin)
 	}
 	x.s.blobs.Drop(p.body)
@@ -182,14 +186,8 @@ func (x *submitter) Run(ctx context.Context, a task.Attempt) *task.Result {
 	return r
 }
 
-// sendInTurn waits for the attempt's turn in its slot and sends it to the worker. It returns a result
-// if the attempt could not be sent.
-func (x *submitter) sendInTurn(ctx context.Context, p *pendingAttempt) *task.Result {
-	defer p.dequeue()
-	select {
-	case <-p.turn:
-	case <-ctx.Done():
-	}
+// send sends an attempt to the worker of its slot. It returns a result if that is not possible.
+func (x *submitter) send(ctx context.Context, p *pendingAttempt) *task.Result {
 	if !x.assign(p) {
 		return outcome(p.attempt, task.Lost, nil, true) // it was recalled, or the slot has just left
 	}

@@ -11,8 +11,7 @@ import (
 // attemptTable holds attempts from when they are queued for a worker until their results are recorded.
 // As a sink, it sees which results are recorded.
 type attemptTable struct {
-	out    *outbox.Outbox
-	forget func(t *task.Task) // called when a task has finished
+	out *outbox.Outbox
 
 	sending sync.Mutex // held while messages to a worker are sent or dropped; may be taken with mu held
 
@@ -32,8 +31,8 @@ type attemptKey struct {
 type pendingAttempt struct {
 	attempt task.Attempt
 	id      ID            // set by assign; of an earlier epoch if the result comes from there
-	turn    chan struct{} // closed once all earlier attempts of the slot were sent
-	sent    chan struct{} // closed once this one was sent, too
+	turn    chan struct{} // closed once the previous attempt of its slot was sent or given up; nil for the first
+	sent    chan struct{} // closed once this attempt was, too
 	done    chan *Final   // receives the result; holds one
 	body    travel.Blob   // its message, if too long to be sent at once
 	inputs  []travel.File // files that its task takes
@@ -57,21 +56,9 @@ func (tab *attemptTable) add(a task.Attempt) *pendingAttempt {
 	p := tab.byKey[keyOfAttempt(a)]
 	if p == nil {
 		p = &pendingAttempt{attempt: a, turn: tab.sent[a.Slot.ID], sent: make(chan struct{}), done: make(chan *Final, 1)}
-		if tab.byKey[keyOfAttempt(a)], tab.sent[a.Slot.ID] = p, p.sent; p.turn == nil {
-			p.turn = make(chan struct{})
-			close(p.turn)
-		}
+		tab.byKey[keyOfAttempt(a)], tab.sent[a.Slot.ID] = p, p.sent
 	}
 	return p
-}
-
-// dequeue notes that an attempt has been sent, or will not be. The next one of its slot still waits for all
-// earlier ones.
-func (p *pendingAttempt) dequeue() {
-	go func() {
-		<-p.turn
-		close(p.sent)
-	}()
 }
 
 // find returns the entry of an attempt, or nil.
@@ -160,7 +147,7 @@ func (tab *attemptTable) Consume(events []task.Event) error {
 		if e := &events[i]; e.Kind == task.Finished || e.Kind == task.Retried {
 			tab.remove(attemptKey{e.ID, e.Attempt})
 			if e.Kind == task.Finished && e.Task != nil {
-				tab.forget(e.Task)
+				tab.forgetEarlier(e.Task)
 			}
 		}
 	}

@@ -157,8 +157,8 @@ func (x *submitter) receiveEarlier(from string, fin *Final) {
 }
 
 // forgetEarlier releases the results from earlier epochs of a task that has finished.
-func (x *submitter) forgetEarlier(t *task.Task) {
-	tab, id := &x.attempts, resultIdentity(t)
+func (tab *attemptTable) forgetEarlier(t *task.Task) {
+	id := resultIdentity(t)
 	tab.mu.Lock()
 	list := tab.earlier[id]
 	delete(tab.earlier, id)
@@ -168,23 +168,21 @@ func (x *submitter) forgetEarlier(t *task.Task) {
 	}
 }
 
-// takeEarlier returns the result from an earlier epoch for an attempt, or nil. It skips results with
-// lower attempt numbers, which are recorded already.
-func (x *submitter) takeEarlier(p *pendingAttempt) *Final {
-	tab, id := &x.attempts, resultIdentity(p.attempt.Task)
+// takeEarlier gives an attempt its result from an earlier epoch, or returns false. It
+// skips results with lower attempt numbers, which are recorded already.
+func (tab *attemptTable) takeEarlier(p *pendingAttempt) bool {
+	id := resultIdentity(p.attempt.Task)
 	tab.mu.Lock()
+	defer tab.mu.Unlock()
 	list := tab.earlier[id]
 	i := slices.IndexFunc(list, func(e earlierFinal) bool { return e.Number >= p.attempt.Number })
 	if i < 0 {
-		tab.mu.Unlock()
-		return nil
+		return false
 	}
-	e := list[i]
+	p.worker, p.id = list[i].worker, list[i].ID
+	p.done <- list[i].Final
 	tab.earlier[id] = slices.Delete(list, i, i+1)
-	p.worker, p.id = e.worker, e.ID
-	tab.mu.Unlock()
-	p.dequeue()
-	return e.Final
+	return true
 }
 
 // admitWorkers ends the attempts of earlier epochs, collects their results, and then lets slots join.
@@ -194,7 +192,7 @@ func (x *submitter) admitWorkers() {
 	r := &x.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.open, r.usedAt = true, time.Now()
+	r.open, r.usedAt = true, r.awake
 	// All topics must have their labels before any task starts.
 	first := func(a, b *remoteWorker) int {
 		return cmp.Or(len(b.presence.Labels)-len(a.presence.Labels), strings.Compare(a.id, b.id))
@@ -208,14 +206,12 @@ func (x *submitter) admitWorkers() {
 // they keep. It returns once each worker has confirmed, or its lease has run out.
 func (x *submitter) endEarlierEpochs() {
 	order := Order{Op: opLeave, Run: x.id.Run, Epoch: x.id.Epoch}
-	x.roster.mu.RLock()
-	before := slices.Clone(x.id.Workers)
-	x.roster.mu.RUnlock()
 	var all sync.WaitGroup
-	for _, k := range before {
-		w := x.roster.find(k.ID)
+	x.roster.mu.RLock()
+	for _, k := range x.id.Workers {
+		w := x.roster.workers[k.ID]
 		all.Go(func() {
-			for ok := w != nil; ok; ok = sleep(w.ctx, epochWait/10) { // a request fails at once if nothing listens
+			for ok := true; ok; ok = sleep(w.ctx, epochWait/10) { // a request fails at once if nothing listens
 				ctx, cancel := context.WithTimeout(w.ctx, epochWait)
 				a, err := x.s.ask(ctx, w.orders, order)
 				cancel()
@@ -225,5 +221,6 @@ func (x *submitter) endEarlierEpochs() {
 			}
 		})
 	}
+	x.roster.mu.RUnlock()
 	all.Wait()
 }

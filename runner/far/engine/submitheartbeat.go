@@ -32,7 +32,7 @@ func (x *submitter) tick() {
 		x.checkWorkers(x.s.nc.FlushTimeout(answerWait) == nil && x.sleep(tickEvery), true) // earlier announcements are handled by then
 	}
 	if x.hosts != nil {
-		if err := x.hosts.CheckReachable(time.Now(), x.roster.lastDeaf); err != nil {
+		if err := x.hosts.CheckReachable(x.roster.awake); err != nil {
 			x.Do(task.Command{Op: task.Fail, Err: err})
 		}
 	}

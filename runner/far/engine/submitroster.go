@@ -23,12 +23,12 @@ type roster struct {
 	workers   map[string]*remoteWorker
 	bySlot    map[int]*remoteWorker
 	noticed   map[string]bool // notices given so far
-	usedAt    time.Time       // when there were last slots; at first, when they could join
 	refusal   string          // why a worker was last refused, at refusedAt
-	refusedAt time.Time
-	lastDeaf  time.Time     // when this process last could not receive announcements; used by tick only
-	lastCheck time.Time     // when checkWorkers last ran
+	lastCheck time.Time       // when checkWorkers last ran
+
 	awake     time.Duration // how long this process has run, without its suspensions
+	usedAt    time.Duration // when there were last slots, by awake; at first, when they could join
+	refusedAt time.Duration // by awake
 }
 
 // remoteWorker is a worker that this run uses.
@@ -42,10 +42,9 @@ type remoteWorker struct {
 	lost          context.CancelCauseFunc
 
 	// under roster.mu
-	presence  Presence      // the latest one; zero if only an earlier epoch knew the worker
-	heardAt   time.Duration // roster.awake when it was last heard
-	slots     []int         // IDs in the run
-	drainSent time.Time     // when it was last told to drain, since its host leaves
+	presence Presence      // the latest one; zero if only an earlier epoch knew the worker
+	heardAt  time.Duration // roster.awake when it was last heard
+	slots    []int         // IDs in the run
 }
 
 // user returns the user as which the worker connects.
@@ -112,7 +111,7 @@ func (x *submitter) receivePresence(p Presence) {
 	w, why := r.workers[p.ID], x.info.unusable(&p, Version)
 	if why != "" && r.open { // before that, Submit may return the reason as an error
 		x.noticeOnceLocked(why)
-		r.refusal, r.refusedAt = why, time.Now()
+		r.refusal, r.refusedAt = why, r.awake
 	}
 	switch {
 	case w == nil && (p.State == gone || why != ""):
@@ -220,15 +219,11 @@ func (x *submitter) loseLocked(w *remoteWorker, why string) {
 // remove, removes those. connected says whether this process can receive announcements now. The run
 // fails if it has had no slots for the time of --connect-timeout, because all workers were refused.
 func (x *submitter) checkWorkers(connected, remove bool) (silent bool) {
-	now := time.Now()
 	r := &x.roster
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	since := now.Sub(r.lastCheck)
-	if !connected || since > time.Second {
-		r.lastDeaf = now // or this process was suspended
-	}
-	r.lastCheck, r.awake = now, r.awake+min(since, time.Second)
+	r.awake += min(time.Since(r.lastCheck), time.Second)
+	r.lastCheck = time.Now()
 	for _, w := range r.workers {
 		if !connected {
 			w.heardAt = r.awake
@@ -239,22 +234,18 @@ func (x *submitter) checkWorkers(connected, remove bool) (silent bool) {
 				break
 			}
 			x.loseLocked(w, fmt.Sprintf("nothing came from it for %v", w.ttl))
-		case x.leaving(w) && w.presence.State != draining && now.Sub(w.drainSent) >= drainAfter: // it has to drain
-			w.drainSent = now
+		case x.leaving(w) && w.presence.State != draining: // it has to drain
 			x.fitSlotsLocked(w)
 			_ = x.s.nc.Publish(w.orders, Order{Op: opDrain}.encode()) // repeated if lost
 		}
 	}
 	if len(r.bySlot) > 0 {
-		r.usedAt = now
-	} else if reach := x.Engine.Reach; now.Sub(r.usedAt) > reach && now.Sub(r.refusedAt) < reach {
+		r.usedAt = r.awake
+	} else if reach := x.Engine.Reach; r.awake-r.usedAt > reach && r.awake-r.refusedAt < reach {
 		x.Do(task.Command{Op: task.Fail, Err: errors.New(r.refusal)})
 	}
 	return silent
 }
-
-// drainAfter is how long an order to drain waits for its effect before it is repeated.
-const drainAfter = time.Second
 
 // leaving reports whether the host of a worker is to leave the run.
 func (x *submitter) leaving(w *remoteWorker) bool {

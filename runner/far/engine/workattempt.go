@@ -181,27 +181,22 @@ func (w *worker) taskOf(a *Attempt) *task.Task {
 }
 
 // accept adds an attempt to held. It returns false if nothing more is to be done with it: it is a
-// duplicate, was refused or has been returned.
+// duplicate, or was refused.
 func (w *worker) accept(h *heldAttempt) bool {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	run := w.runs[h.Run]
 	if h.lease.lost || w.held[h.ID] != nil || run != nil && h.Epoch < run.epoch || !w.seen.add(h.Token, time.Now()) {
-		w.mu.Unlock()
 		return false
 	}
 	if run == nil {
 		w.runs[h.Run] = &runState{epoch: h.Epoch, heard: w.s.now()}
 	}
 	w.held[h.ID] = h
-	back := w.state != ready
-	if back {
-		h.stop = stopReturn
+	if w.state != ready {
+		w.stopLocked(stopReturn, h) // admit returns it
 	}
-	w.mu.Unlock()
-	if back {
-		w.finish(h, &task.Result{Outcome: task.Lost})
-	}
-	return !back
+	return true
 }
 
 // setCommand sets the command of an attempt's task, or returns why it must not run.

@@ -59,9 +59,9 @@ type Hosts struct {
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex
-	c     Config    // c.Hosts are the hosts that should have a worker; the rest is constant, and may be read without mu
-	hosts []*host   // the hosts of c, and hosts that are leaving
-	since time.Time // when CheckReachable last found a host connected; at first, when Start was called
+	c     Config        // c.Hosts are the hosts that should have a worker; the rest is constant, and may be read without mu
+	hosts []*host       // the hosts of c, and hosts that are leaving
+	since time.Duration // when CheckReachable last found a host connected; at first 0
 }
 
 // Start starts a worker on each host. If a host cannot be reached or loses its worker, it is tried
@@ -70,7 +70,7 @@ func Start(c Config) (*Hosts, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Hosts{c: c, copies: make(chan struct{}, maxCopies), since: time.Now()}
+	p := &Hosts{c: c, copies: make(chan struct{}, maxCopies)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,9 +101,9 @@ func (p *Hosts) hopelessLocked() error {
 }
 
 // CheckReachable returns an error that names the hosts if none has been connected for Reach, or if none
-// can ever be. A host counts as connected from its first answer until its worker has ended. The time
-// before grace does not count, because the calling process may have been suspended until then.
-func (p *Hosts) CheckReachable(now, grace time.Time) error {
+// can ever be. A host counts as connected from its first answer until its worker has ended. now is how
+// long the calling process has run since Start, without its suspensions.
+func (p *Hosts) CheckReachable(now time.Duration) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.hopelessLocked(); err != nil {
@@ -117,7 +117,7 @@ func (p *Hosts) CheckReachable(now, grace time.Time) error {
 		}
 		names = append(names, h.name())
 	}
-	if p.c.Reach == 0 || min(now.Sub(p.since), now.Sub(grace)) < p.c.Reach {
+	if p.c.Reach == 0 || now-p.since < p.c.Reach {
 		return nil
 	}
 	return fmt.Errorf("no host was reached for %v: %s: --connect-timeout DUR waits longer", p.c.Reach, strings.Join(names, ", "))
