@@ -107,6 +107,7 @@ func TestLongChains(t *testing.T) {
 		}
 		s.ask(task.Command{Op: task.StopReading})
 		require.GreaterOrEqual(t, s.wait().Stats.ByOutcome[want], int64(long-1))
+		require.Equal(t, task.ByReader, s.core.snapshot().Blocking.By, "only the results are left")
 	}
 }
 

@@ -109,11 +109,13 @@ func (c *Core) pauseBlocking(tasks int) task.Blocking {
 	return b
 }
 
-// blocking returns why nothing starts. It is nil if something can start, or nothing is left.
+// blocking returns why nothing starts. It is nil if something can start, or only running tasks are left.
 func (c *Core) blocking() *task.Blocking {
 	all := c.queue.waiting()
 	b := &task.Blocking{Tasks: all}
 	switch {
+	case c.end.sealed:
+		b.By = task.ByReader
 	case c.onlyWorkersLeft():
 		b.By, b.Tasks = task.ByWorkers, c.pool.streams.serving
 	case c.end.phase > going:

@@ -17,7 +17,7 @@ type Snapshot struct {
 	Slots    []Slot     `json:"workers"`            // by ID
 	Tasks    []Where    `json:"tasks"`              // running tasks, by slot and task
 	Waiting  []Blocking `json:"waits"`              // waiting tasks by cause, the largest group first
-	Blocking *Blocking  `json:"blocking,omitempty"` // why nothing starts; nil if something can start or nothing is left
+	Blocking *Blocking  `json:"blocking,omitempty"` // why nothing starts; nil if something can start or only running tasks are left
 	Queued   int        `json:"queued"`             // tasks read ahead that wait for a slot or their key
 	Buffer   int        `json:"buffer"`             // how many tasks may be read ahead
 	Aside    int        `json:"aside"`              // tasks that wait for something else: a retry, a limit or other tasks

@@ -142,9 +142,6 @@ func (s *Status) Reasons() (list []task.Blocking) {
 		}
 		add(w)
 	}
-	if s.State == task.StateDone.String() {
-		add(*(&task.Blocking{By: task.ByReader}).WithText(time.Time{}))
-	}
 	return list
 }
 
