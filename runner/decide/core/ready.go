@@ -91,7 +91,7 @@ func (q *queue) addDependencies(e *entry) (why error) {
 func notSucceeded(t *task.Task, o task.Outcome, code int) error {
 	name, how := "", o.String()
 	if t.Terms().Name != "" {
-		name = " (" + t.Terms().Name + ")"
+		name = " (" + string(t.Terms().Name) + ")"
 	}
 	if o == task.Exit && code != 0 {
 		how = fmt.Sprintf("exit %d", code)
@@ -125,8 +125,8 @@ func (c *Core) notifyFollowers(e *entry, r *task.Result) {
 	}
 }
 
-// skip ends a task that comes after one that did not succeed, and then the tasks that come after
-// that task, and so on. It uses a list instead of recursion, since they may be many.
+// skip ends a task because a task before it did not succeed, and then the tasks that come after it,
+// and so on. It uses a list instead of recursion, since they may be many.
 func (c *Core) skip(e *entry, why error) {
 	r := e.endResult(task.NotRun, why, c.now)
 	r.Final = true

@@ -77,8 +77,8 @@ type Terms struct {
 	At   time.Time `json:"at,omitzero"`    // earliest start, by the machine's clock; zero for any time
 	Held bool      `json:"held,omitempty"` // it waits until it is released
 	Rank int64     `json:"rank,omitempty"` // tasks of a lower rank start first; 0 unless the task was moved
-	Name string    `json:"-"`              // by which later tasks can refer to it in After and AfterAny; "" for none
-	Note string    `json:"-"`              // the user's note about it; "" for none
+	Name Bytes     `json:"name,omitempty"` // by which later tasks can refer to it in After and AfterAny; "" for none
+	Note Bytes     `json:"note,omitempty"` // the user's note about it; "" for none
 
 	Unique   uint64  `json:"unique,omitempty"` // no two unfinished tasks have the same; 0 for none
 	UniqueBy *string `json:"-"`                // what Unique is made of: a key, or "" for the task's work

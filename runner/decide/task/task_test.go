@@ -50,7 +50,7 @@ func TestSizeFollowsWhatATaskHolds(t *testing.T) {
 		{Records: [][]string{{strings.Repeat("x", 1<<20)}}}, {Tag: strings.Repeat("x", 1<<20)}, {Key: strings.Repeat("x", 1<<20)},
 		{Records: make([][]string, 1<<16)}, {Block: &Block{Text: make([]byte, 10, 1<<20)}},
 		{Makes: &Making{Targets: []Target{{Path: strings.Repeat("x", 1<<20-256)}}}},
-		{Asked: &Terms{After: make([]uint64, 1<<17-16)}}, {Asked: &Terms{Name: strings.Repeat("x", 1<<19), Note: strings.Repeat("x", 1<<19-128)}},
+		{Asked: &Terms{After: make([]uint64, 1<<17-16)}}, {Asked: &Terms{Name: Bytes(strings.Repeat("x", 1<<19)), Note: Bytes(strings.Repeat("x", 1<<19-128))}},
 		{Asked: &Terms{Needs: make([]Need, 1<<20/24-4)}},
 	} {
 		require.InDelta(t, 1<<20, large.Size()-small.Size(), 100)

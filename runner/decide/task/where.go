@@ -55,7 +55,7 @@ func (w Where) ForClients(now time.Time) Where {
 	if t := w.Of; t != nil {
 		w.Describe(t, w.Argv)
 		w.Record, w.Apart = Bytes(t.LabelBeside(string(w.Command))), Bytes(t.LabelApart())
-		w.Note, w.Priority = Bytes(t.Terms().Note), t.Terms().Priority
+		w.Note, w.Priority = t.Terms().Note, t.Terms().Priority
 	}
 	return w
 }

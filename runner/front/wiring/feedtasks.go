@@ -92,7 +92,7 @@ func uniqueOf(t *task.Task, key string) uint64 {
 func applyTerms(t *task.Task, x *control.Addition) {
 	if terms := t.Terms(); len(x.After)+len(x.AfterAny) > 0 || !x.At.IsZero() || x.Note != "" || x.Priority != nil {
 		terms.After, terms.AfterAny = slices.Concat(terms.After, x.After), slices.Concat(terms.AfterAny, x.AfterAny)
-		terms.At, terms.Note = x.At, string(x.Note)
+		terms.At, terms.Note = x.At, x.Note
 		if x.Priority != nil {
 			terms.Priority = *x.Priority
 		}

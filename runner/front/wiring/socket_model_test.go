@@ -377,7 +377,7 @@ func (m *model) starts() {
 			continue
 		case !j.running:
 			require.True(m.t, can, "task %d runs", j.id)
-			require.Equal(m.t, []any{j.label, j.note}, []any{w.Task.Argv[1], w.Task.Terms().Note})
+			require.Equal(m.t, []any{j.label, j.note}, []any{w.Task.Argv[1], string(w.Task.Terms().Note)})
 			require.True(m.t, j.attempt == 0 || w.Number == j.attempt+1, "attempt %d after %d", w.Number, j.attempt)
 			require.Equal(m.t, j.key != "", w.Task.Timeout == time.Hour && w.Task.Dir == "/tmp" && len(w.Task.Env) == 2 && w.Task.Env[0] == "A=\xff")
 			m.began(j, w)

@@ -36,7 +36,7 @@ func appendResult(b []byte, event string, t *task.Task, r *task.Result) []byte {
 	f.Command = task.Bytes(t.ShortCommandLine(t.ArgvIn(r), maxCommand))
 	b = f.Append(beginTaskLine(b, event, t.Identity))
 	if t.Asked != nil && t.Asked.Note != "" {
-		b = task.AppendText(b, "note", task.Shorten(t.Asked.Note, maxCommand))
+		b = task.AppendText(b, "note", task.Shorten(string(t.Asked.Note), maxCommand))
 	}
 	if t.Makes != nil && r.Outcome != task.Cancelled { // the stamp may still change if the task was cancelled while it was checked
 		b = appendStamp(b, t.Makes.Stamp)

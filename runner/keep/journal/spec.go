@@ -31,8 +31,6 @@ type spec struct {
 	Cost      int64         `json:"cost,omitempty"`
 	Timeout   time.Duration `json:"timeout,omitempty"`
 	KillAfter time.Duration `json:"killafter,omitempty"`
-	Name      task.Bytes    `json:"name,omitempty"`
-	Note      task.Bytes    `json:"note,omitempty"`
 	Records   []words       `json:"records,omitempty"`
 	Object    task.Bytes    `json:"object,omitempty"`
 	Tag       task.Bytes    `json:"tag,omitempty"`
@@ -73,10 +71,8 @@ func (w *words) UnmarshalJSON(text []byte) error {
 }
 
 func specOf(t *task.Task) *spec {
-	asked := t.Terms()
 	s := &spec{
-		Terms: asked, Name: task.Bytes(asked.Name), Note: task.Bytes(asked.Note),
-		Argv: t.Argv, Exec: t.Exec, Shell: t.Shell, NoArgs: t.NoArgs, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
+		Terms: t.Terms(), Argv: t.Argv, Exec: t.Exec, Shell: t.Shell, NoArgs: t.NoArgs, Bare: t.Bare, Dir: task.Bytes(t.Dir), Key: task.Bytes(t.Key),
 		Protocol: t.Protocol, Cost: t.Cost, Timeout: t.Timeout, KillAfter: t.KillAfter, Object: task.Bytes(t.Object), Tag: task.Bytes(t.Tag), Marks: t.Marks,
 	}
 	if !t.Bare {
@@ -106,8 +102,7 @@ func (s *spec) fill(t *task.Task) {
 	t.Argv, t.Exec, t.Shell, t.NoArgs, t.Env, t.Bare = s.Argv, s.Exec, s.Shell, s.NoArgs, s.Env, s.Bare
 	t.Dir, t.Key, t.Cost, t.Timeout, t.KillAfter = string(s.Dir), string(s.Key), s.Cost, s.Timeout, s.KillAfter
 	t.Object, t.Tag, t.Marks, t.Protocol = string(s.Object), string(s.Tag), s.Marks, s.Protocol
-	asked := s.Terms
-	if asked.Name, asked.Note = string(s.Name), string(s.Note); !asked.IsZero() {
+	if asked := s.Terms; !asked.IsZero() {
 		t.Asked = &asked
 	}
 	if s.Stdin != nil {

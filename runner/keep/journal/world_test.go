@@ -306,9 +306,9 @@ func (w *world) accept(names []string, delivery string) error {
 // change gives a task of a queue a note and perhaps a name.
 func (w *world) change(name string, words []string) error {
 	changed := *w.tasks[name]
-	changed.Asked = &task.Terms{Note: words[0]}
+	changed.Asked = &task.Terms{Note: task.Bytes(words[0])}
 	if len(words) > 1 {
-		changed.Asked.Name = words[1]
+		changed.Asked.Name = task.Bytes(words[1])
 	}
 	w.tasks[name] = &changed
 	return w.j.Change([]*task.Task{&changed})

@@ -262,7 +262,7 @@ func (t *Tasks) termsOf(d *description, number uint64) (*task.Terms, error) {
 	if d.Name == "" && after == nil && ended == nil && d.Unique == nil {
 		return nil, err
 	}
-	return &task.Terms{After: after, AfterAny: ended, Name: d.Name, UniqueBy: d.Unique}, err
+	return &task.Terms{After: after, AfterAny: ended, Name: task.Bytes(d.Name), UniqueBy: d.Unique}, err
 }
 
 // numbersOf returns the numbers of the tasks whose ids a member lists, sorted and without duplicates.
