@@ -49,8 +49,8 @@ func (t *Terminal) figures(n Tally, now time.Time) []string {
 // task.
 func (t *Terminal) remaining(n Tally, now time.Time) string {
 	at := t.stats.Clock.At(now)
-	if n.Known && n.waiting > 0 && !t.stats.Draining {
-		if eta, ok := t.stats.ETA(n.waiting, t.running.ages(at), now); ok {
+	if left := n.waiting - t.stats.ByOutcome[task.NotRun]; n.Known && left > 0 && !t.stats.Draining {
+		if eta, ok := t.stats.ETA(left, t.running.ages(at), now); ok {
 			return ", eta " + task.Brief(eta)
 		}
 	}
