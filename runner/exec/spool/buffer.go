@@ -132,17 +132,7 @@ func (b *Buffer) freeHead() {
 func (b *Buffer) Len() int64 { return b.n }
 
 // WriteTo writes all of b to w. It does not consume b.
-func (b *Buffer) WriteTo(w io.Writer) (int64, error) { return b.copyTo(w, 0, b.n) }
-
-// WriteRange writes the n bytes at offset off to w. It returns io.ErrUnexpectedEOF if b has fewer
-// bytes.
-func (b *Buffer) WriteRange(w io.Writer, off, n int64) error {
-	if off < 0 || n < 0 || off+n > b.n {
-		return io.ErrUnexpectedEOF
-	}
-	_, err := b.copyTo(w, off, off+n)
-	return err
-}
+func (b *Buffer) WriteTo(w io.Writer) (int64, error) { return b.WriteRange(w, 0, b.n) }
 
 // ReadAt implements io.ReaderAt for the bytes written so far. It is safe for concurrent use, also with
 // Write. io.EOF means that there are no more bytes yet.
@@ -150,19 +140,19 @@ func (b *Buffer) ReadAt(p []byte, off int64) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(int64(len(p)), b.n-off)
-	if off < 0 || n <= 0 {
+	if n <= 0 {
 		return 0, io.EOF
 	}
 	w := bytes.NewBuffer(p[:0])
-	_, err := b.copyTo(w, off, off+n)
+	_, err := b.WriteRange(w, off, off+n)
 	if err == nil && n < int64(len(p)) {
 		err = io.EOF
 	}
 	return w.Len(), err
 }
 
-// copyTo writes the bytes from offset off to offset end to w.
-func (b *Buffer) copyTo(w io.Writer, off, end int64) (done int64, err error) {
+// WriteRange writes the bytes from offset off to offset end to w. b must have them.
+func (b *Buffer) WriteRange(w io.Writer, off, end int64) (done int64, err error) {
 	if b.closed && b.holds == 0 {
 		return 0, b.store.wrap(fs.ErrClosed)
 	}

@@ -76,7 +76,8 @@ func randomOperations(t *testing.T, rnd *rand.Rand, limit int64) {
 			off := rnd.IntN(len(p.want) + 1)
 			n := rnd.IntN(len(p.want) - off + 1)
 			var w bytes.Buffer
-			require.NoError(t, p.b.WriteRange(&w, int64(off), int64(n)))
+			_, err := p.b.WriteRange(&w, int64(off), int64(off+n))
+			require.NoError(t, err)
 			require.True(t, bytes.Equal(p.want[off:off+n], w.Bytes()))
 		case 4:
 			n := rnd.IntN(1000)

@@ -223,7 +223,8 @@ func (s *Stdout) showReleased(id uint64) {
 		h.show()
 	case h.buffer != nil:
 		for stream := range s.writers {
-			s.noteError(h.buffer.WriteRange(&s.writers[stream], int64(h.offsets[stream]), int64(h.offsets[stream+1]-h.offsets[stream])))
+			_, err := h.buffer.WriteRange(&s.writers[stream], int64(h.offsets[stream]), int64(h.offsets[stream+1]))
+			s.noteError(err)
 		}
 		s.resetColours()
 		h.buffer.release()
