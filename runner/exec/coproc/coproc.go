@@ -24,7 +24,7 @@ import (
 // Config says how workers run.
 type Config struct {
 	*proc.Local                                // starts the workers, and runs tasks without a protocol; its Config applies to both and must capture output
-	Stray       func(task.Slot) io.WriteCloser // returns a writer for stderr that belongs to no record; may be nil
+	Stray       func(task.Slot) io.WriteCloser // returns a writer for stderr that belongs to no record
 	Eager       *task.Task                     // if not nil, its command is started at once, and otherwise when the first record arrives
 	Life        task.Life
 	LifeOf      func(*task.Task) *task.Life // Life of the worker that Run starts for a task; if it is nil or returns nil, Life is used

@@ -107,9 +107,6 @@ func (w *Workers) Said() map[uint64][]byte {
 
 // strayWriter returns the writer for stderr that belongs to no record.
 func (l *loop) strayWriter() io.Writer {
-	if l.Stray == nil {
-		return io.Discard
-	}
 	if l.strayTo == nil {
 		l.strayTo = l.Stray(l.slot)
 	}

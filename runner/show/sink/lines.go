@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"io"
-	"io/fs"
 	"sync"
 
 	"crew/runner/decide/task"
@@ -15,8 +14,8 @@ import (
 // The writers pass on complete lines. Close passes on an unfinished last line with a newline. With
 // Plan.Order, the lines of a task wait in the spool until its turn.
 //
-// Each writer is for one goroutine. Both must be closed before the task is Finished. Consume also
-// returns the errors of Write.
+// Each writer is for one goroutine. Both must be closed before the task is Finished. Consume returns
+// their errors.
 func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
 	w := lineWriter{s: s, prefix: s.prefix(a.Task, a.Slot.ID, a.Slot.Host, a.Units)}
 	if s.cfg.Plan.Order {
@@ -44,74 +43,53 @@ type lineWriter struct {
 	s          *Stdout
 	held       *lineBuffer // nil if lines need not wait
 	stream     int
-	prefix     string // goes before each line
-	fence      Fence  // goes around complete lines
-	closed     bool
+	prefix     string        // goes before each line
+	fence      Fence         // goes around complete lines
 	unfinished *spool.Buffer // the unfinished line, or nil
 }
 
-// Write passes on the complete lines of p and keeps the rest.
+// Write passes on the complete lines of p and keeps the rest. It never fails.
 func (w *lineWriter) Write(p []byte) (int, error) {
-	if w.closed {
-		return 0, fs.ErrClosed
-	}
 	end := bytes.LastIndexByte(p, '\n') + 1
 	if end > 0 {
-		if err := w.passOn(p[:end]); err != nil {
-			return 0, err
+		w.passOn(p[:end])
+	}
+	if end < len(p) {
+		if w.unfinished == nil {
+			w.unfinished = w.s.cfg.Store.Buffer()
 		}
+		_, err := w.unfinished.Write(p[end:])
+		w.s.noteError(err)
 	}
-	n, err := w.keepRest(p[end:])
-	return end + n, err
+	return len(p), nil
 }
 
-// Close passes on an unfinished line. Further calls do nothing.
+// Close passes on an unfinished line. It never fails. There must be no Write after it.
 func (w *lineWriter) Close() error {
-	if w.closed {
-		return nil
+	if w.unfinished != nil {
+		w.passOn([]byte{'\n'})
 	}
-	if w.closed = true; w.unfinished == nil {
-		return nil
-	}
-	return w.passOn([]byte{'\n'})
-}
-
-// keepRest appends p to the unfinished line.
-func (w *lineWriter) keepRest(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	if w.unfinished == nil {
-		w.unfinished = w.s.cfg.Store.Buffer()
-	}
-	n, err := w.unfinished.Write(p)
-	w.s.noteError(err)
-	return n, err
+	return nil
 }
 
 // passOn passes on the unfinished line and p, which ends with a newline, without other output
 // between them.
-func (w *lineWriter) passOn(p []byte) error {
+func (w *lineWriter) passOn(p []byte) {
 	texts := []task.Output{spool.Text(p)}
 	if w.unfinished != nil {
 		texts = []task.Output{w.unfinished, texts[0]}
 		defer w.unfinished.Close()
 		w.unfinished = nil
 	}
-	write := func(dst io.Writer) error {
-		return w.s.tagged(dst, w.prefix, w.fence.Stop, w.fence.Resume, texts...)
+	write := func(dst io.Writer) {
+		w.s.noteError(w.s.tagged(dst, w.prefix, w.fence.Stop, w.fence.Resume, texts...))
 	}
-	if w.held != nil {
-		if waits, err := w.held.hold(w.s.cfg.Store, w.stream, write); waits {
-			w.s.noteError(err)
-			return err
-		}
+	if w.held != nil && w.held.hold(w.s.cfg.Store, w.stream, write) {
+		return
 	}
 	w.s.scr.mu.Lock()
 	defer w.s.scr.mu.Unlock()
-	err := write(&w.s.ports[w.stream])
-	w.s.noteError(err)
-	return err
+	write(&w.s.ports[w.stream])
 }
 
 // lineBuffer holds the lines of a running task, over all its attempts, until its turn. From then
@@ -135,32 +113,36 @@ func (s *Stdout) lineBufferOf(id uint64) *lineBuffer {
 }
 
 // hold passes the buffer of a stream to write if the lines must wait.
-func (l *lineBuffer) hold(store *spool.Store, stream int, write func(io.Writer) error) (waits bool, err error) {
+func (l *lineBuffer) hold(store *spool.Store, stream int, write func(io.Writer)) (waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.direct {
-		return false, nil
+		return false
 	}
 	held := [...]*task.Output{&l.held.Stdout, &l.held.Stderr}[stream]
 	if *held == nil {
 		*held = store.Buffer()
 	}
-	return true, write((*held).(*spool.Buffer))
+	write((*held).(*spool.Buffer))
+	return true
 }
 
 // passTurn makes it the turn of task id: it shows the lines that waited, and later ones are shown
 // as they come. All tasks before it must have been shown.
 func (s *Stdout) passTurn(id uint64) {
 	s.mu.Lock()
-	before, l := s.turn, s.lines[id]
+	l := s.lines[id]
 	s.turn = id
 	s.mu.Unlock()
-	if before == id || l == nil {
+	if l == nil {
 		return
 	}
 	// The task's writers wait until the held lines are shown.
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.direct {
+		return
+	}
 	s.show(nil, &l.held)
 	s.flush()
 	l.held.Close()

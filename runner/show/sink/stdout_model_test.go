@@ -160,7 +160,6 @@ func (m *talk) close(sp *speaker) {
 	for stream, w := range sp.w {
 		if w != nil {
 			m.fails(w.Close())
-			m.fails(w.Close())
 			if sp.rest[stream] != "" {
 				m.pass(sp, stream, sp.rest[stream]+"\n")
 			}
