@@ -143,6 +143,7 @@ func (o *Options) stateName(name string) string {
 		return "arguments"
 	case name == "in-times" && slices.ContainsFunc(in.Times, inTimes),
 		name == "unused" && !anyContains(o.Words(), c.Replace) && anyContains(o.Words(), "{}"), // xargs --replace, for example, needs no value
+		name == "fewer" && o.Pool.Most < o.Pool.Least,
 		name == "shorter" && o.Failure.Retry.MaxDelay < o.Failure.Retry.Delay:
 		return name
 	}

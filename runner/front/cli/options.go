@@ -109,8 +109,8 @@ type Pipe struct {
 // stands for the default.
 type Pool struct {
 	Jobs     string        `row:"-j, -P, --jobs N | all | workers: N, N%, +N, -N, 0 (most), auto, or a FILE"`
-	Least    int           `row:"--min-jobs N | all | with -j auto: at least N workers (1) | 1.." by:"jobs"`
-	Most     int           `row:"--max-jobs N | all | with -j auto: at most N workers (32 per processor) | 1.." by:"jobs"`
+	Least    int           `row:"--min-jobs N | all | with -j auto: at least N workers (1) | 1.."`
+	Most     int           `row:"--max-jobs N | all | with -j auto: at most N workers (32 per processor) | 1.."`
 	_        struct{}      `row:"--buffer N | run detached | read N records ahead (2 per worker, at least 64) | 1..1073741824" to:"Queue.Buffer"`
 	Delay    time.Duration `row:"--delay DUR | run serve worker detached | wait at least DUR between two starts"`
 	Jitter   time.Duration `row:"--jitter DUR | run serve worker detached | wait a random time up to DUR before the first start"`

@@ -2,7 +2,6 @@ package wiring
 
 import (
 	"cmp"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"syscall"
@@ -64,9 +63,6 @@ func newPlan(o *cli.Options, getenv func(string) string, person bool) (p plan, e
 	case "":
 	case "auto":
 		most := cmp.Or(o.Pool.Most, workersPerProcessor*here.Processors())
-		if most < o.Pool.Least {
-			return p, o.Bad("max-jobs", fmt.Errorf("it is less than --min-jobs %d", o.Pool.Least))
-		}
 		p.auto = sched.NewAuto(here.Processors(), max(1, o.Pool.Least), min(most, can))
 		p.jobs = p.auto.Workers()
 	default:
