@@ -131,8 +131,11 @@ func (x *submitter) takeRequest(o *Order, a *Answer) error {
 	x.door.Lock()
 	defer x.door.Unlock()
 	if o.Op == opForget {
-		if later, err := x.Arrive(o.Run, nil); !later && err == nil {
+		later, err := x.Arrive(o.Run, nil)
+		if err == nil {
 			return errTaken
+		} else if later {
+			return err
 		}
 		return nil
 	}

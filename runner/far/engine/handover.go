@@ -177,10 +177,10 @@ func (s *session) handOver(ctx context.Context, record *runRecord, tasks task.Li
 	if err == nil {
 		return nil
 	}
-	if left := s.forget(to, record.Run); left != nil && left.Error() == errTaken.Error() {
+	if left := s.forget(to, record); left != nil && left.Error() == errTaken.Error() {
 		return nil
 	} else if left != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w, which may have it nevertheless", left)
+		return fmt.Errorf("this may have arrived nevertheless: %w", left)
 	}
 	return cmp.Or(ctx.Err(), s.explain(err))
 }

@@ -205,7 +205,7 @@ func (g *siege) storm() {
 			require.True(t, p.Wait().Exited(), p.Stderr())
 			require.NotContains(t, p.Stderr(), "goroutine")
 		}
-		_ = s.forget(dispatchSubject(s.user), r.Run)
+		_ = s.forget(dispatchSubject(s.user), &runRecord{RunInfo: r})
 	}
 	crew(t, "engine", "status", "--engine", g.submitter).Exits(0)
 }

@@ -34,7 +34,7 @@ type Order struct {
 
 	// about a detached run
 
-	Record *runRecord   `json:"handed,omitempty"` // store
+	Record *runRecord   `json:"handed,omitempty"` // store and forget
 	Tasks  *travel.Blob `json:"tasks,omitempty"`  // store: its tasks, one a line
 	Owner  string       `json:"owner,omitempty"`  // store: the user in whose name they are fetched
 	File   string       `json:"file,omitempty"`   // read: name of the file

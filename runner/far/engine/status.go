@@ -251,7 +251,7 @@ func (s *session) cancel(c *wiring.Call) error {
 	switch {
 	case err != nil:
 	case r.Progress != nil && r.State != runRunning:
-		err = s.forget(dispatchSubject(s.user), r.Run)
+		err = s.forget(dispatchSubject(s.user), &runRecord{RunInfo: *r})
 	default:
 		_, err = s.askRun(r, runSubject(r.User, r.Run), Order{Op: opCancel, By: me()})
 	}
@@ -286,8 +286,8 @@ func (s *session) askRun(r *RunInfo, subject string, o Order) (Answer, error) {
 }
 
 // forget asks for a run that was handed over to be ended and removed.
-func (s *session) forget(subject, run string) error {
-	a, err := s.askHub(context.Background(), subject, Order{Op: opForget, Run: run})
+func (s *session) forget(subject string, run *runRecord) error {
+	a, err := s.askHub(context.Background(), subject, Order{Op: opForget, Run: run.Run, Record: run})
 	if a.None {
 		err = nil
 	}
