@@ -251,7 +251,7 @@ func (d *Digest) report(s task.Stats) string {
 	if d.failedBefore > 0 {
 		text += fmt.Sprintf("crew: %d failed in an earlier run", d.failedBefore)
 		if d.rerun.cfg.Line != nil {
-			text += ": --retry-failed runs them again"
+			text += ": --retry-failed runs " + them(d.failedBefore) + " again"
 		}
 		text += "\n"
 	}
