@@ -225,7 +225,7 @@ func (a *adder) deliver(req control.Request, take func([]byte, *control.Reply) e
 func (a *adder) noteKnown(ids []uint64) {
 	if text := fmt.Sprintf("task %d waits or runs already", ids[0]); isatty.IsTerminal(a.errs.Fd()) {
 		if n := len(ids) - 1; n > 0 {
-			text += fmt.Sprintf(", and so do %d others", n)
+			text += ", like " + task.Count(int64(n), "other")
 		}
 		a.notice(text)
 	}
