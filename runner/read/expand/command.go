@@ -58,7 +58,7 @@ func (c *compiler) argumentPlace(args []arg, at int) place {
 	shell := slices.IndexFunc(args[:at], takesScript)
 	guard, joined := optionGuard(args, at)
 	switch {
-	case i == len(args) && !name.hasGap(), slices.ContainsFunc(args, func(a arg) bool { return a.obscure }) && c.risky(args),
+	case i == len(args) && !name.hasGap(), slices.ContainsFunc(args, func(a arg) bool { return a.obscure }) && risky(args),
 		looksLikeScript(args[at]) && (i == len(args) || shell >= 0 && slices.ContainsFunc(args[:at], arg.hasGap) || mayFollowOption(args, at)),
 		shell >= 0 && (slices.ContainsFunc(args[shell+1:at], mayHide) || startsOption(args[at].text) || args[at].split && strings.HasPrefix(args[at].text, gap)):
 		return refuseHidden
@@ -79,7 +79,7 @@ func (c *compiler) argumentPlace(args []arg, at int) place {
 	if args[at].leads() && guard > 0 {
 		p.check, p.guard = noOption, guard
 	}
-	if c.family != foreign && !strings.Contains(name.text, "/") {
+	if c.family != foreign {
 		b := c.builtinPlace(args[i:], at-i)
 		p.err, p.joined = b.err, joined || b.joined
 		if b.check != anything {
@@ -90,12 +90,11 @@ func (c *compiler) argumentPlace(args []arg, at int) place {
 }
 
 // risky reports whether a command may evaluate or run its arguments.
-func (c *compiler) risky(args []arg) bool {
+func risky(args []arg) bool {
 	i := nameIndex(args)
 	name := args[i].text
 	use, ok := useOf(name)
-	return slices.ContainsFunc(args, takesScript) || args[i].isWrapper() || args[i].obscure ||
-		c.family != foreign && ok && use != asText
+	return slices.ContainsFunc(args, takesScript) || args[i].isWrapper() || args[i].obscure || ok && use != asText
 }
 
 // scriptBytes are the bytes that distinguish a script from a plain word.
@@ -124,8 +123,8 @@ var setsKeyword = lazily(`\bset\s+(-?[^-;&\n])*-?[k*$]|\b(|ba|k|mk)sh(\s+-\w+)*\
 
 // takesScript reports whether a is a program that takes a script as an option.
 func takesScript(a arg) bool {
-	r, ok := runnerOf(a)
-	return ok && (r.isShell || r.option == "c")
+	r, _ := runnerOf(a)
+	return r.isShell || r.option == "c"
 }
 
 // Assigned returns the name of the variable in a word of the form NAME=VALUE, or "".
@@ -239,9 +238,9 @@ func (c *compiler) testPlace(args []arg, at int) place {
 		after = args[at+1]
 	}
 	switch {
-	case before.text == "-v" || before.text == "-R":
+	case before.text == "-v":
 		return refuseName
-	case before.text == "-t" || comparing.has(before.text), comparing.has(after.text):
+	case comparing.has(before.text), comparing.has(after.text):
 		return numberPlace(args[at])
 	case !before.isStatic(), !after.isStatic():
 		return refuse("cannot stand in [ ] where it may be taken for an operator", `write the operator between two values, as in [ {} = "$x" ]`)

@@ -26,7 +26,7 @@ func (s *site) holderPlace(first int) place {
 	case *syntax.ArrayElem: // in an ArrayExpr in an Assign
 		return s.assignPlace(first - 3)
 	case *syntax.UnaryTest:
-		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
+		if n.Op == syntax.TsVarSet {
 			return refuseName
 		}
 	case *syntax.WordIter:
@@ -67,7 +67,7 @@ func (s *site) feedsShell() bool {
 				}
 			}
 		case *syntax.BinaryCmd:
-			if (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) && s.stack[i+1] == syntax.Node(n.X) && (readsScript(n.Y) || writesToShell(n.Y)) {
+			if (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) && s.stack[i+1] == syntax.Node(n.X) && readsScript(n.Y) {
 				return true
 			}
 		case *syntax.ProcSubst:

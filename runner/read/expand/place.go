@@ -117,7 +117,7 @@ func (c *compiler) findPlaces(f *syntax.File) error {
 		case different != "":
 			return fmt.Errorf("%s cannot stand in a script with %s, which shells read in different ways: "+
 				"leave that out, or name the shell, as in --shell bash", name, different)
-		case evaluated && (kind == seq || kind == worker):
+		case kind == seq, kind == worker:
 			p.check = anything // crew makes the value, and it is a number
 		case evaluated && (kind == host || kind == units):
 			return fmt.Errorf("%s cannot stand where only a number can: leave it out", name)
@@ -154,7 +154,7 @@ func (c *compiler) shellDifference(n syntax.Node) string {
 	case *syntax.Word: // a shell may read the second dollar sign as the beginning of $'…'
 		for i, p := range n.Parts[1:] {
 			pid, ok := n.Parts[i].(*syntax.ParamExp)
-			if _, isLit := p.(*syntax.Lit); ok && !isLit && pid.Short && pid.Param != nil && pid.Param.Value == "$" {
+			if _, isLit := p.(*syntax.Lit); ok && !isLit && pid.Short && pid.Param.Value == "$" {
 				return "quotes behind $$"
 			}
 		}
@@ -296,7 +296,7 @@ func (s *site) applyWord(p *place) {
 	if (call != nil || isItem || isElem) && p.check == anything && !p.joined {
 		p.list = span{from, to}
 	}
-	if p.how == single && (isArg || isItem || isTarget) && s.isPlainWord(w, to) {
+	if (isArg || isItem || isTarget) && s.isPlainWord(w, to) {
 		p.how = bare
 	}
 }
@@ -321,7 +321,7 @@ func (s *site) quotePlace() place {
 			if h.Dollar {
 				return refuseDollar
 			}
-			within, quoted = within || param == nil, quoted || param != nil
+			within, quoted = within || param == nil, param != nil
 			continue
 		case *syntax.SglQuoted:
 			if h.Dollar || s.from > 0 && s.c.src[s.from-1] == '$' {
@@ -347,7 +347,7 @@ func (s *site) quotePlace() place {
 		quoted, within = quoted || within, false
 	}
 	if literal {
-		if param != nil && (quoted || within) {
+		if quoted {
 			return refuseNested
 		}
 		return place{how: inSingle}

@@ -135,7 +135,7 @@ const (
 	notWrappers list = "echo printf print grep egrep fgrep test [ which type rsync scp git"
 	// wrappers are commands that run the command in their arguments.
 	wrappers list = `eval . source env sudo doas nice ionice nohup time timeout setsid stdbuf chrt taskset
-		flock xargs find busybox chroot unshare nsenter strace watch parallel crew ssh sshpass su runuser
+		flock xargs find busybox chroot fakeroot unshare nsenter strace watch parallel crew ssh sshpass su runuser
 		script chronic systemd-run docker podman kubectl`
 	// quoting are commands that run an argument with blanks as a script, with quoting rules of their own.
 	quoting list = "parallel crew tmux"
@@ -160,7 +160,6 @@ type runner struct {
 	attached string // letters of options with a value only in the same word
 	operand  int    // number, from 1, of the operand that starts the script; 0 if only options, also long ones, have scripts
 	operands int    // how many operands may be read as options
-	unless   string // letters of options without a value; the x among them means that no shell is started
 	family   family
 	login    bool // it starts a user's login shell, or a shell on another host
 }
@@ -175,9 +174,12 @@ var runners = map[string]runner{
 	"script":  {option: "c", long: "--command", operands: 99, login: true},
 	"flock":   {option: "c", long: "--command", takes: "wE", valued: "--timeout --wait --conflict-exit-code --start --length --fd", operands: 2, login: true},
 	"sg":      {option: "c", operand: 2, operands: 2},
-	"watch":   {takes: "nqs", valued: "--interval --equexit --shotsdir", attached: "d", operand: 1, operands: 1, unless: "bcCegprtwx"},
+	"watch":   {takes: "nqs", valued: "--interval --equexit --shotsdir", attached: "d", operand: 1, operands: 1},
 	"env":     {option: "S", long: "--split-string"},
 }
+
+// execs matches the option with which watch starts no shell.
+var execs = lazily("^-[bcCegprtw]*x|^--exec$")
 
 // starters are commands that start a shell if they have no operand with this number.
 var starters = map[string]runner{
@@ -202,7 +204,7 @@ func startsShell(args []arg) bool {
 				operands++
 			}
 		}
-		if (operands < r.operand || (name == "crew" || name == "parallel") && !hasCommand(args[i+1:])) && (i == 0 || args[0].isWrapper()) {
+		if (operands < r.operand || (name == "crew" || name == "parallel") && !hasCommand(args[i+1:])) && args[0].isWrapper() {
 			return true
 		}
 	}
@@ -324,13 +326,13 @@ func (r runner) findScript(args []arg, i int) (s inline, ok bool) {
 			return s, true
 		case a.hasGap() && strings.HasPrefix(a.text, "-") && r.option != "":
 			return inline{from: j, to: j + 1, shell: s.shell}, true
-		case r.unless != "" && (hasOption(r.flags(a.text), "x") && strings.Trim(r.flags(a.text)[1:], r.unless) == "" || a.text == "--exec"):
+		case s.shell == "watch" && execs().MatchString(a.text):
 			return s, false
 		case s.shell == "script" && a.text == "--": // the words after it are the script
 			s.from = j + 1
 			return s, true
 		case r.isOption(a) && !(r.isShell && args[j-1].text == "--"):
-			given = given || a.text == "--command" || !strings.HasPrefix(a.text, "--") && strings.Contains(a.text, "c")
+			given = given || !strings.HasPrefix(a.text, "--") && strings.Contains(a.text, "c")
 			j += r.valueCount(a.text)
 		default:
 			if operands++; operands == r.operand {
@@ -380,7 +382,7 @@ func (r runner) flags(option string) string {
 // valueCount returns how many of the words after option are its values.
 func (r runner) valueCount(option string) int {
 	switch flags := r.flags(option); {
-	case r.isShell && list("rcfile init-file").has(strings.TrimLeft(option, "-")), r.valued.hasLong(option):
+	case list("rcfile init-file").has(strings.TrimLeft(option, "-")), r.valued.hasLong(option):
 		return 1
 	case strings.HasPrefix(option, "--"):
 	case r.isShell:
@@ -411,7 +413,7 @@ func optionGuard(args []arg, at int) (guard int, joined bool) {
 		}
 		sure := i == 0 || args[0].isWrapper() || prefixes.has(args[0].text)
 		joined = joined || sure && (n == optionValue || !r.isShell && n < max(r.operand, r.operands))
-		if r.isShell && n > 0 {
+		if r.isShell {
 			break // the other words are arguments of the script
 		}
 	}
@@ -435,9 +437,4 @@ func (r runner) countOperands(args []arg) (n int) {
 		return optionValue
 	}
 	return n
-}
-
-// hasOption reports whether s is a group of short options that includes any of options.
-func hasOption(s, options string) bool {
-	return arg{text: s}.isShortOptions() && strings.ContainsAny(s, options)
 }

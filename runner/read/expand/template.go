@@ -85,7 +85,7 @@ func (t *Template) useShell(forced []string) {
 	f, at := familyOfCommand(forced)
 	complete := len(forced) > at+1 && strings.HasPrefix(last, "-")
 	if complete && f != foreign {
-		complete = hasOption(last, "c") && strings.HasSuffix(last, "c")
+		complete = arg{text: last}.isShortOptions() && strings.HasSuffix(last, "c")
 	}
 	if !complete {
 		t.shell = append(t.shell, "-c")

@@ -36,7 +36,7 @@ func (c *compiler) numericVarsIn(f *syntax.File) numericVars {
 				v[n.Param.Value+"["] = true // := may make it an array
 			}
 		case *syntax.Assign:
-			if n.Name != nil && (n.Array != nil || n.Index != nil) {
+			if n.Array != nil || n.Index != nil {
 				v[n.Name.Value+"["] = true
 			}
 		case *syntax.Lit:
@@ -79,15 +79,15 @@ func (v numericVars) declare(args []arg) {
 	if slices.ContainsFunc(args, func(a arg) bool { return a.obscure }) && (args[0].obscure || use == declares) {
 		v["*"] = true
 	}
-	if use != declares && use != asName {
+	if use != declares {
 		return
 	}
-	number, array := false, arrays.has(args[0].text)
+	number, array := false, false
 	for _, a := range args[1:] {
 		name, value, _ := strings.Cut(a.text, "=")
 		switch {
 		case startsOption(a.text) || strings.Contains(name, gap):
-			number = number || use == declares && (a.hasGap() || strings.ContainsAny(a.text, "in") && args[0].text != "export")
+			number = number || a.hasGap() || strings.ContainsAny(a.text, "in") && args[0].text != "export"
 			array = array || strings.ContainsAny(a.text, "aA")
 		case number:
 			v[name] = true
@@ -97,9 +97,6 @@ func (v numericVars) declare(args []arg) {
 		}
 	}
 }
-
-// arrays are the builtins that make their variables arrays, as read -a does.
-const arrays list = "mapfile readarray"
 
 // addUsed adds the names in an arithmetic expression.
 func (v numericVars) addUsed(text string) {
@@ -137,8 +134,6 @@ func isArithmetic(holder syntax.Node, w *syntax.Word) bool {
 		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
 			return true
 		}
-	case *syntax.UnaryTest:
-		return h.Op == syntax.TsFdTerm
 	}
 	return false
 }
