@@ -17,21 +17,15 @@ import (
 
 // writeFully writes all of b as a Patient does.
 func writeFully(w io.Writer, b []byte) (done int, err error) {
-	for done < len(b) {
+	for {
 		n, err := w.Write(b[done:])
-		done += n
-		switch {
-		case errors.Is(err, syscall.EAGAIN):
-			if _, err := poll(w, unix.POLLOUT, -1); err != nil {
-				return done, err
-			}
-		case err != nil:
+		if done += n; !errors.Is(err, syscall.EAGAIN) {
 			return done, err
-		case n == 0:
-			return done, io.ErrNoProgress
+		}
+		if _, err := poll(w, unix.POLLOUT, -1); err != nil {
+			return done, err
 		}
 	}
-	return done, nil
 }
 
 // Patient is a writer that writes all of its input unless there is an error. It waits while a write would
