@@ -96,68 +96,53 @@ func BelongsTo(dir string, c Command) bool {
 // remembers, otherwise those of this run; other IDs are missing from the map. It reads the journal,
 // so it is slow if that is long, and calls wait for one another.
 func (j *Journal) EndedTasks(ids ...uint64) map[uint64]task.EndedTask {
-	found, ids := map[uint64]task.EndedTask{}, slices.Sorted(slices.Values(ids))
-	for body := range j.endedLines {
-		id := uintField(body, "task")
-		if _, wanted := slices.BinarySearch(ids, id); wanted {
-			if p, ok := parseEnded(body, j.out); ok {
-				found[id] = p // the last line about a task counts
-			}
-		}
+	found, wanted := map[uint64]task.EndedTask{}, map[uint64]bool{}
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	for _, p := range j.ended(math.MaxInt, func(body []byte, _ task.Outcome) bool { return wanted[uintField(body, "task")] }) {
+		found[p.Task] = p // the last line about a task counts
 	}
 	return found
 }
 
-// parseEnded parses a line about a task that has ended, whose outputs are in out.
-func parseEnded(body []byte, out *outputs) (p task.EndedTask, ok bool) {
-	r, err := parse(body)
-	if err != nil || !isDone(r.Outcome) {
-		return p, false
-	}
-	p = task.EndedTask{Facts: r.Facts, Note: r.Note, Kept: !r.Streamed && !r.Dropped}
-	if p.Kept {
-		p.Outputs = [2]task.Live{r.Stdout.In(out.file), r.Stderr.In(out.file)}
-	}
-	return p, true
+// LatestEnded returns the records of the last n tasks that ended or, if failed is set, that failed, in
+// the order in which they ended. Like EndedTasks, it reads the journal.
+func (j *Journal) LatestEnded(n int, failed bool) []task.EndedTask {
+	return j.ended(n, func(_ []byte, o task.Outcome) bool { return !failed || o.Failed() })
 }
 
-// LatestEnded returns the records of the last n tasks that ended or, if failed is set, of the last n
-// that failed, in the order in which they ended. Like EndedTasks, it reads the journal.
-func (j *Journal) LatestEnded(n int, failed bool) (list []task.EndedTask) {
-	var last [][]byte
-	var out *outputs
-	for body := range j.endedLines {
-		var o task.Outcome
-		if o.UnmarshalText(field(body, "outcome")) != nil || failed && !o.Failed() {
-			continue
-		}
-		last, out = append(last, bytes.Clone(body)), j.out // a compaction after the loop may replace j.out
-		last = last[max(0, len(last)-n):]
-	}
-	for _, body := range last {
-		if p, ok := parseEnded(body, out); ok {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// endedLines is an iter.Seq of the lines that EndedTasks and LatestEnded look at.
-func (j *Journal) endedLines(yield func(body []byte) bool) {
+// ended returns the records of the last n wanted lines about tasks that ended.
+func (j *Journal) ended(n int, wanted func(body []byte, o task.Outcome) bool) (list []task.EndedTask) {
 	j.readMu.Lock()
 	defer j.readMu.Unlock()
 	j.Idle()                             // write pending lines, so that they are found
 	f, err := j.openFile(journalName, 0) // j.file may be replaced in the meantime
 	if err != nil {
-		return
+		return nil
 	}
 	defer f.Close()
 	var s scanner
+	var last [][]byte
 	for ln := range s.lines(io.NewSectionReader(f, j.runOffset, math.MaxInt64-j.runOffset)) {
-		if string(ln.event) == evEnded && !yield(ln.body) {
-			return
+		var o task.Outcome
+		if string(ln.event) == evEnded && o.UnmarshalText(field(ln.body, "outcome")) == nil && isDone(o) && wanted(ln.body, o) {
+			last = append(last, bytes.Clone(ln.body))
+			last = last[max(0, len(last)-n):]
 		}
 	}
+	for _, body := range last {
+		r, err := parse(body)
+		if err != nil {
+			continue
+		}
+		p := task.EndedTask{Facts: r.Facts, Note: r.Note, Kept: !r.Streamed && !r.Dropped}
+		if p.Kept {
+			p.Outputs = [2]task.Live{r.Stdout.In(j.out.file), r.Stderr.In(j.out.file)}
+		}
+		list = append(list, p)
+	}
+	return list
 }
 
 // Summary describes the state of a journal's runs. The lines of the journal say how each task ended.
