@@ -93,17 +93,8 @@ func (c *Core) addTasks(cmd task.Command) (reply task.Reply) {
 		c.queue.succeeded.Add(r[0], r[1])
 	}
 	for _, t := range cmd.Tasks {
-		for _, id := range t.Terms().Awaited() {
-			if id == 0 || id >= t.ID {
-				reply.Err = fmt.Errorf("task %d cannot come after task %d: there is no such earlier task", t.ID, id)
-			}
-		}
-	}
-	for _, t := range cmd.Tasks {
-		if reply.Err == nil {
-			c.input.reserve(t.ID)
-			c.admit(t)
-		}
+		c.input.reserve(t.ID)
+		c.admit(t)
 	}
 	c.input.reserve(uint64(cmd.N))
 	reply.Room, reply.Last = c.roomToAdd(), c.input.lastID.Load()

@@ -71,8 +71,8 @@ type Task struct {
 
 // Terms say when a task may start, what it takes to run, and how its user names it.
 type Terms struct {
-	After    []uint64 `json:"after,omitempty"`     // tasks that must have succeeded first
-	AfterAny []uint64 `json:"after_any,omitempty"` // tasks that must have ended first, however they end
+	After    []uint64 `json:"after,omitempty"`     // tasks, with lower IDs, that must have succeeded first
+	AfterAny []uint64 `json:"after_any,omitempty"` // tasks, with lower IDs, that must have ended first, however they end
 
 	At   time.Time `json:"at,omitzero"`    // earliest start, by the machine's clock; zero for any time
 	Held bool      `json:"held,omitempty"` // it waits until it is released
