@@ -3,7 +3,6 @@
 package report
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,25 +18,6 @@ const (
 	commandBytes = 200  // longest command
 	traceLines   = 20   // lines of the end of an output
 )
-
-// label returns the text that identifies a task: its tag, the position of its block or its records. If
-// it has none of these or comes from a JSON object, it returns its command or number.
-func label(t *task.Task, r *task.Result) string {
-	if t.Tag != "" {
-		return t.TagOn(r.Worker, r.Host, r.Units)
-	}
-	if t.Block != nil {
-		return t.Block.Place()
-	}
-	var words []string
-	for _, columns := range t.Records {
-		words = append(words, columns...)
-	}
-	if name := strings.Join(words, " "); t.Object == "" && strings.TrimSpace(name) != "" {
-		return name
-	}
-	return cmp.Or(command(t, r), fmt.Sprintf("task %d", t.ID))
-}
 
 // command returns the start of a task's command.
 func command(t *task.Task, r *task.Result) string {

@@ -25,7 +25,7 @@ func (j *JUnit) testCase(t *task.Task, r *task.Result) error {
 	} else if r.Outcome == task.OK {
 		again = "flaky"
 	}
-	j.begin("testcase", "name", task.Shorten(label(t, r), nameBytes), "classname", class(t, r), "time", seconds(shown.Duration()))
+	j.begin("testcase", "name", cmp.Or(t.TagOn(r.Worker, r.Host, r.Units), t.Label(nameBytes)), "classname", class(t, r), "time", seconds(shown.Duration()))
 	for _, x := range [...]struct {
 		element, again string
 		errors         bool
