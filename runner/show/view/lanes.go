@@ -27,7 +27,7 @@ func (t *Trace) host(name string) int {
 	if pid == 0 {
 		pid = len(t.hosts) + 1
 		t.hosts[name] = pid
-		t.metadata(pid, 0, "process_name", "name", cmp.Or(tidy(name), "this machine"))
+		t.metadata(pid, 0, "process_name", "name", cmp.Or(show(name), "this machine"))
 		t.metadata(pid, 0, "process_sort_index", "sort_index", pid)
 	}
 	return pid

@@ -2,10 +2,10 @@ package view
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"crew/runner/decide/task"
@@ -14,7 +14,6 @@ import (
 
 const (
 	traceName    = 200              // bytes of the name of an attempt
-	traceText    = 1000             // bytes of other texts
 	mostArrows   = 1 << 19          // arrows that wait for their end
 	earlierStart = 24 * time.Hour   // how long before the first end a run without started lines may have begun
 	countGap     = time.Millisecond // between two counter events
@@ -164,13 +163,13 @@ func (t *Trace) arrows(l *history.Line, pid, tid int, from, to micros) {
 // stuck writes a period in which nothing started.
 func (t *Trace) stuck(b *history.Blocked) {
 	pid, tid, from, to := t.place("", stallThread, t.at(b.From), t.at(b.To))
-	t.slice(&event{Name: tidy(b.Text), Cat: "blocked", PID: pid, TID: tid, TS: from}, to)
+	t.slice(&event{Name: show(b.Text), Cat: "blocked", PID: pid, TID: tid, TS: from}, to)
 }
 
 func (t *Trace) instant(l *history.Line, at time.Time) {
 	name := l.Name
 	if l.Text != "" {
-		name += ": " + tidy(l.Text)
+		name += ": " + show(l.Text)
 	}
 	t.put(&event{Name: name, Cat: "run", Ph: "i", Scope: "g", TS: t.at(at), PID: t.host("")})
 }
@@ -193,11 +192,7 @@ func (t *Trace) closeRun() {
 
 // label names an attempt.
 func label(l *history.Line) string {
-	name := task.Printable(task.Shorten(string(l.Command), traceName))
-	if name == "" {
-		return "task " + strconv.FormatUint(l.Task, 10)
-	}
-	return task.Shorten(name, traceName)
+	return cmp.Or(task.Shorten(visible(string(l.Command), traceName), traceName), fmt.Sprint("task ", l.Task))
 }
 
-func tidy[T ~string](s T) T { return T(task.Printable(task.Shorten(string(s), traceText))) }
+func tidy(s task.Bytes) task.Bytes { return task.Bytes(show(s)) }
