@@ -20,31 +20,14 @@ func isAssignment(word string) bool { return expand.Assigned(word) != "" }
 // operator returns the first word that was probably meant for a shell, in a command that runs without one, or
 // "".
 func (c Command) operator() string {
-	if len(c.Words) < 2 || c.Shell != "" || hasWord("test [ expr tr", path.Base(c.program())) {
+	if len(c.Words) < 2 || c.Shell != "" {
 		return ""
 	}
 	for i, w := range c.Words {
 		switch {
-		case hasWord("-exec -ok -execdir -okdir", w):
+		case hasWord("test [ expr tr -exec -ok -execdir -okdir", path.Base(w)):
 			return ""
 		case hasWord(operators, w) && (i == 0 || len(c.Words[i-1]) < 2 || c.Words[i-1][0] != '-'):
-			return w
-		}
-	}
-	return ""
-}
-
-// program returns the program of the command. It skips programs like env that run the command after them,
-// and their arguments.
-func (c Command) program() string {
-	const wraps = "env sudo doas nice ionice nohup time timeout setsid stdbuf chrt taskset"
-	wrapped := false
-	for _, w := range c.Words {
-		switch {
-		case hasWord(wraps, path.Base(w)):
-			wrapped = true
-		case wrapped && (strings.HasPrefix(w, "-") || strings.Contains(w, "=") || strings.Trim(w, "0123456789.smhd") == ""):
-		default:
 			return w
 		}
 	}
