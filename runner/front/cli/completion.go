@@ -132,7 +132,7 @@ func (x *Completion) addValues(o *option) {
 // addItems adds items for the end of a list with commas. N/ may stand before an item.
 func (x *Completion) addItems(items []string) {
 	before := x.prefix[:strings.LastIndexByte(x.prefix, ',')+1]
-	if slots, _ := cutSlots(x.prefix[len(before):]); slots != "" {
+	if slots := slotsOf(x.prefix[len(before):]); slots != "" {
 		before += slots + "/"
 	}
 	for _, item := range items {

@@ -24,7 +24,7 @@ const hostsHint = "write HOST, USER@HOST or 8/HOST, separated by commas, : for t
 // last. An item with a slash is a file with hosts, unless the slash follows a number or ssh:.
 func Hosts(values []string) (hosts []Host, files []string, err error) {
 	for item := range strings.SplitSeq(strings.Join(values, ","), ",") {
-		if slots, _ := cutSlots(item); slots != "" || !strings.Contains(item, "/") || strings.HasPrefix(item, "ssh://") {
+		if slotsOf(item) != "" || !strings.Contains(item, "/") || strings.HasPrefix(item, "ssh://") {
 			hosts, err = appendHost(hosts, item, "")
 		} else {
 			files = append(files, item)
@@ -63,13 +63,12 @@ func appendFile(hosts []Host, name string) ([]Host, error) {
 	return hosts, nil
 }
 
-// cutSlots splits 8/HOST. slots is "" if item does not start with a number and a slash.
-func cutSlots(item string) (slots, target string) {
-	slots, target, found := strings.Cut(item, "/")
-	if !found || !isNumber(slots) {
-		return "", item
+// slotsOf returns the number at the start of an item such as 8/HOST, or "".
+func slotsOf(item string) string {
+	if slots, _, found := strings.Cut(item, "/"); found && isNumber(slots) {
+		return slots
 	}
-	return slots, target
+	return ""
 }
 
 // hostForm matches a host, with or without slots. The name that ssh gets has no blanks and no hyphen at its

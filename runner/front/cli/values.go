@@ -266,23 +266,21 @@ func parseReady(s string) (string, error) {
 // parseHalt parses never, or soon, now or pause with fail, success or done and a number
 // or a percentage: now,fail=1 or soon,done=10%.
 func parseHalt(s string) (h core.Halt, err error) {
-	hint := errors.New("write never, or for example now,fail=1, soon,done=10% or pause,fail=3")
 	if s == "never" {
 		return h, nil
 	}
-	part := regexp.MustCompile(`^(soon|now|pause),(fail|success|done)=(\d+)(%?)$`).FindStringSubmatch(s)
-	if part == nil {
-		return h, hint
-	}
-	h = core.Halt{When: core.When(part[1]), On: core.On(part[2]), Percent: part[4] != ""}
 	most := math.MaxInt
-	if h.Percent {
+	if strings.HasSuffix(s, "%") {
 		most = 100
 	}
-	if h.N, err = parseWhole(part[3], 1, most); err != nil {
-		return core.Halt{}, hint
+	if part := regexp.MustCompile(`^(soon|now|pause),(fail|success|done)=(\d+)%?$`).FindStringSubmatch(s); part != nil {
+		h = core.Halt{When: core.When(part[1]), On: core.On(part[2]), Percent: most == 100}
+		h.N, _ = parseWhole(part[3], 1, most)
 	}
-	return h, nil
+	if h.N == 0 {
+		err = errors.New("write never, or for example now,fail=1, soon,done=10% or pause,fail=3")
+	}
+	return h, err
 }
 
 // checkText refuses the empty string, which is most likely an unset variable of the shell.

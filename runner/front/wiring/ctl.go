@@ -166,10 +166,7 @@ func (c *ctl) printJSON(line []byte) error { return printText(c.out, string(line
 
 // refusalText returns a message that a run refused a request, and why.
 func refusalText(h control.Hello, why string) string {
-	run := "run " + strconv.Itoa(h.PID)
-	if h.Name != "" {
-		run += " (" + h.Name + ")"
-	}
+	run := "run " + h.Label()
 	if rest, ok := strings.CutPrefix(why, "this run "); ok {
 		return run + " " + rest
 	}

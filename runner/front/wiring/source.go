@@ -19,16 +19,14 @@ import (
 
 // source is the open input, with the templates that make tasks from it.
 type source struct {
-	opts     *cli.Options
-	jobs     int    // number of workers
-	share    *share // nil without --shard
-	input    input.Config
-	config   input.TasksConfig
-	reader   *input.Reader
-	template *expand.Template
-	blocks   *input.Blocks // with --pipe; the reader has no records then
-	tasks    *input.Tasks
-	results  string // directory of --results; "" for none
+	opts    *cli.Options
+	jobs    int    // number of workers
+	share   *share // nil without --shard
+	input   input.Config
+	config  input.TasksConfig // with Blocks, the reader has no records
+	reader  *input.Reader
+	tasks   *input.Tasks
+	results string // directory of --results; "" for none
 
 	transfer, returns []*expand.Text // of files that are copied to and from other machines
 }
@@ -45,7 +43,7 @@ func openSource(o *cli.Options, jobs int, share *share, stdin io.Reader) (s *sou
 		if f, ok := stdin.(*os.File); ok {
 			kernel.SetPipeSize(int(f.Fd()), cli.DefaultBlock)
 		}
-		s.blocks, err = input.OpenBlocks(s.blocksConfig(stdin))
+		s.config.Blocks, err = input.OpenBlocks(s.blocksConfig(stdin))
 	} else {
 		s.reader, err = input.Open(s.input)
 	}
@@ -87,7 +85,7 @@ func (s *source) compile() error {
 	}
 	protocol := o.Protocol()
 	switch {
-	case s.blocks != nil:
+	case o.Pipe.On:
 		cfg.Insert = expand.Refused
 	case c.NoArgs:
 		cfg.Insert = expand.Nowhere
@@ -105,30 +103,28 @@ func (s *source) compile() error {
 		return texts.err
 	}
 	var err error
-	if s.template, err = compileCommand(cfg, len(files.Makes) > 0); err != nil {
+	tc := &s.config
+	if tc.Template, err = compileCommand(cfg, len(files.Makes) > 0); err != nil {
 		return err
 	}
 	for i, out := range cfg.Outs {
-		files.Makes[i].Temp = s.template.Holds(out) || protocol == task.JSONProtocol
+		files.Makes[i].Temp = tc.Template.Holds(out) || protocol == task.JSONProtocol
 	}
 	if err := s.checkBatches(); err != nil {
 		return err
 	}
-	tc := input.TasksConfig{
-		Template: s.template, Objects: o.ObjectTasks(),
-		Limits: input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(largestEnviron(cfg.Caps))},
-		Stdin:  c.Stdin, Blocks: s.blocks, Protocol: protocol, Texts: input.Texts{Files: files},
-	}
+	tc.Objects, tc.Stdin, tc.Protocol, tc.Files = o.ObjectTasks(), c.Stdin, protocol, files
+	tc.Limits = input.Limits{Records: c.MaxArgs, Chars: c.MaxChars, ArgMax: argMax(largestEnviron(cfg.Caps))}
 	if c.Spread {
 		tc.Limits.Workers = s.jobs
 	}
 	if s.share != nil {
 		tc.Share = s.share.begin
 	}
-	if err := s.compileTexts(&tc, texts); err != nil {
+	if err := s.compileTexts(texts); err != nil {
 		return err
 	}
-	s.config, s.tasks = tc, input.NewTasks(s.reader, tc)
+	s.tasks = input.NewTasks(s.reader, *tc)
 	if err := s.tasks.CheckColumns(); err != nil {
 		return misuse(err.Error(), "")
 	}
@@ -168,7 +164,7 @@ func (s *source) checkBatches() error {
 		return misuse(o.Typed("spread")+" and {N} do not go together", "{N} is the Nth record of a command, "+
 			"and how many there are is not known: write {} for all, or -n N")
 	}
-	if least := leastChars(s.template); c.MaxChars > 0 && c.MaxChars < least {
+	if least := leastChars(s.config.Template); c.MaxChars > 0 && c.MaxChars < least {
 		return misuse(cmp.Or(o.Typed("max-chars"), o.Typed("spread"))+" leaves no room for a record",
 			fmt.Sprintf("with the shortest the command is %d bytes, the limit is %d", least, c.MaxChars))
 	}
@@ -176,8 +172,8 @@ func (s *source) checkBatches() error {
 }
 
 // compileTexts compiles the templates that are not part of a command, such as --key and --tag.
-func (s *source) compileTexts(tc *input.TasksConfig, c *compiler) error {
-	o := s.opts
+func (s *source) compileTexts(c *compiler) error {
+	o, tc := s.opts, &s.config
 	const late = "it is known only when the task starts"
 	for i, template := range [...]string{o.Sched.Key, o.Sched.Cost, o.Terms.Priority, o.Terms.Weight, o.Terms.Needs} {
 		tc.Templates[i] = c.text(input.TermNames[i], template, late)
@@ -188,7 +184,7 @@ func (s *source) compileTexts(tc *input.TasksConfig, c *compiler) error {
 	}
 	tag := o.Output.TagString
 	if o.Output.Tag {
-		if tag = o.Command.Replace; s.blocks != nil {
+		if tag = o.Command.Replace; o.Pipe.On {
 			tag = "{#}"
 		}
 	}
@@ -333,13 +329,13 @@ func leastChars(t *expand.Template) int {
 func (s *source) indexesRecords() bool {
 	in := s.opts.Input
 	columns := in.Sources() > 1 || in.Colsep != nil || in.CSV || in.Header > 0
-	return !columns && s.template.Counts()
+	return !columns && s.config.Template.Counts()
 }
 
 // sameCommand reports whether all tasks run the same program, so that the run must end if the program
 // cannot be executed. A queue stays, because a user may install the program.
 func (s *source) sameCommand() bool {
-	_, same := s.template.Command()
+	_, same := s.config.Template.Command()
 	return same && !s.opts.ObjectTasks() && !s.opts.Fed() && !s.opts.Pool.Varies()
 }
 

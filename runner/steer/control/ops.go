@@ -319,7 +319,7 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	var ids, known []uint64
 	var f *follower
 	err := c.s.cfg.Feed(r.Add, func(got, old []uint64) {
-		if ids, known = slices.Clone(got), slices.Clone(old); r.Wait {
+		if ids, known = got, old; r.Wait {
 			f = newFollower(c, ids...)
 		}
 	})

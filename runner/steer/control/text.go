@@ -163,16 +163,20 @@ func Runs(runs []Hello, width int) []string {
 	return Table(width, "NAME +PID STATE DONE +FAILED +RUNNING FOR COMMAND", rows)
 }
 
+// Label returns the process ID of a run, and its name if it has one.
+func (h *Hello) Label() string {
+	if h.Name == "" {
+		return fmt.Sprint(h.PID)
+	}
+	return fmt.Sprintf("%d (%s)", h.PID, h.Name)
+}
+
 // Line describes a run in a line.
 func (h *Hello) Line() string {
-	who := fmt.Sprint(h.PID)
-	if h.Name != "" {
-		who += " (" + h.Name + ")"
-	}
 	if h.State == Silent {
-		return who + " does not answer"
+		return h.Label() + " does not answer"
 	}
-	return fmt.Sprintf("%s: %s, started at %s, %s: %s", who, h.State, task.When(h.Since), h.Progress.Text(), task.Shorten(string(h.Command), commandSize))
+	return fmt.Sprintf("%s: %s, started at %s, %s: %s", h.Label(), h.State, task.When(h.Since), h.Progress.Text(), task.Shorten(string(h.Command), commandSize))
 }
 
 // Line returns the line of crew ctl watch for an event. r holds the facts of the event's task, if it has one.
