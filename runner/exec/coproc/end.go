@@ -115,12 +115,7 @@ func (w *worker) reportEnded(f *openAttempt, ws syscall.WaitStatus, how string, 
 	o, code, sig := proc.Classify(f.Outcome, ws)
 	err := f.Err
 	switch filter := w.protocol == task.FilterProtocol; {
-	case o == task.StartFailed:
-		code, sig = 126, 0
-	case o == task.BadAnswer:
-		code, sig = 0, 0
 	case f.Outcome != 0:
-		code = 0
 	case filter && o == task.OK && !begun && !w.dismissed:
 		o, err = task.BadAnswer, fmt.Errorf("the filter ended before it read block %d: %s", f.record(), how)
 	case filter:

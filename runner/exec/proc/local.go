@@ -207,7 +207,7 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 	p.reap(r)
 	switch r.Outcome {
 	case task.StartFailed:
-		r.Err, r.Code, r.Signal = p.inputErr, 126, 0
+		r.Err = p.inputErr
 	case task.Timeout:
 		r.Err = p.silent
 	}

@@ -172,8 +172,12 @@ func Classify(why task.Outcome, ws syscall.WaitStatus) (o task.Outcome, code, si
 		code = ws.ExitStatus()
 	}
 	switch {
+	case why == task.StartFailed:
+		return why, 126, 0
+	case why == task.BadAnswer:
+		return why, 0, 0
 	case why != 0:
-		o = why
+		return why, 0, sig
 	case sig != 0:
 		o = task.Signal
 	case code != 0:
