@@ -14,9 +14,8 @@ type Units struct {
 	N    int    // in a claim, from 1 to all units; for a limit of hosts, it may exceed them
 }
 
-// patience is how many items, for each place in the slots, may overtake a waiting item before its
-// claim is reserved.
-const patience = 4
+// patience returns how many items may overtake a waiting item before its claim is reserved.
+func (d *Dispatcher) patience() int { return 4 * d.slots.places(d.slots.ids).all }
 
 // claims holds the items that wait for their claims, and counts the units that are taken. The
 // rules:
@@ -24,7 +23,7 @@ const patience = 4
 //  1. An item takes everything that it claims when it starts. Until then it holds none of it.
 //  2. Items with the same claim form a line. The first item that has a slot goes when it can.
 //  3. Items outside the line overtake its first item if they start and use part of the same claim.
-//     The line is overdue after patience times the number of places have done so, or as soon as
+//     The line is overdue after four times the number of places have done so, or as soon as
 //     an item of a higher rank would.
 //  4. The claim of an overdue line is reserved: no other item takes any of it. If several overdue
 //     lines compete, the first one wins, in order of the rank and ID of their first items.
@@ -32,11 +31,11 @@ const patience = 4
 //     but the item may still start on another.
 type claims struct {
 	caps     Stock
-	lines    []*line            // none is empty
-	reserved map[*counter]*line // for which line a counter is reserved, as of the latest serveLines
+	lines    []*line       // none is empty
+	reserved map[any]*line // for which line a counter, or the places of a host, are reserved, as of the latest serveLines
 }
 
-// counter counts the units of a limit, or the places of a host.
+// counter counts the units of a limit, or places.
 type counter struct{ all, taken int }
 
 // line holds the items with one claim, in order of rank and ID.
@@ -76,8 +75,8 @@ func (c *Claim) shares(other *Claim) bool {
 	})
 }
 
-// open reports whether a counter is not reserved for a line other than l.
-func (c *claims) open(n *counter, l *line) bool {
+// open reports whether a counter, or the places of a host, are not reserved for a line other than l.
+func (c *claims) open(n any, l *line) bool {
 	by := c.reserved[n]
 	return by == nil || by == l
 }
@@ -132,7 +131,8 @@ func (d *Dispatcher) serve(l *line, ask bool) (*Item, int) {
 	width := d.Width(l.claim)
 	may := func(id int) bool { return d.slots.hasRoom(id) && (!ask || d.allows(id)) }
 	able := slices.DeleteFunc(slices.Clone(d.slots.hosts), func(h *host) bool {
-		return h.places.all-h.places.taken < width || !d.open(&h.places, l) || !d.enough(l.claim, l, h) || !slices.ContainsFunc(h.ids, may)
+		n := d.slots.places(h.ids)
+		return n.all-n.taken < width || !d.open(h, l) || !d.enough(l.claim, l, h) || !slices.ContainsFunc(h.ids, may)
 	})
 	for i := l.queue.head; i < len(l.queue.items) && len(able) > 0; i++ {
 		it := l.queue.items[i]
@@ -184,7 +184,7 @@ func (c *claims) hostHas(of *Claim, at *host, reserved bool) bool {
 func (d *Dispatcher) Width(c *Claim) (n int) {
 	for _, h := range d.slots.hosts {
 		if d.hostHas(c, h, true) {
-			n = max(n, min(max(c.Places, 1), h.places.all))
+			n = max(n, min(max(c.Places, 1), d.slots.places(h.ids).all))
 		}
 	}
 	return n
@@ -200,13 +200,13 @@ func (d *Dispatcher) reserve() {
 	clear(d.reserved)
 	slices.SortFunc(d.lines, func(a, b *line) int { return a.queue.first().compare(b.queue.first()) })
 	for _, l := range d.lines {
-		if l.early || l.overtaken < patience*d.slots.capacity || d.Choice(l.queue.first()).None {
+		if l.early || l.overtaken < d.patience() || d.Choice(l.queue.first()).None {
 			continue
 		}
 		var at *host
 		width := d.Width(l.claim)
 		for _, h := range d.slots.hosts {
-			if h.places.all >= width && d.open(&h.places, nil) && d.hostHas(l.claim, h, false) {
+			if d.slots.places(h.ids).all >= width && d.open(h, nil) && d.hostHas(l.claim, h, false) {
 				at = h
 				break
 			}
@@ -217,7 +217,7 @@ func (d *Dispatcher) reserve() {
 			}
 		}
 		if at != nil && l.claim.wide() {
-			d.reserved[&at.places] = l
+			d.reserved[at] = l
 		}
 	}
 }
@@ -239,8 +239,8 @@ func (d *Dispatcher) unpark(it *Item) {
 // overtaken if it starts. It reports whether there were any that were not overdue yet.
 func (d *Dispatcher) reserveAgainst(it *Item) (any bool) {
 	for _, l := range d.lines {
-		if l.overtaken < patience*d.slots.capacity && l.queue.first().Rank < it.Rank && l.overtakenBy(it.Claim) {
-			l.overtaken, any = patience*d.slots.capacity, true
+		if l.overtaken < d.patience() && l.queue.first().Rank < it.Rank && l.overtakenBy(it.Claim) {
+			l.overtaken, any = d.patience(), true
 		}
 	}
 	return any

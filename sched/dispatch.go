@@ -65,7 +65,7 @@ const (
 func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	d := &Dispatcher{
 		Policy: p, slots: p.base(), limits: limits,
-		claims: claims{caps: *NewStock(limits.Caps), reserved: map[*counter]*line{}},
+		claims: claims{caps: *NewStock(limits.Caps), reserved: map[any]*line{}},
 	}
 	if p.Serial() {
 		d.limits.PerKey = 0
@@ -79,7 +79,7 @@ func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 // ReservedFor returns the item with reserved places, or 0. It must follow Next directly.
 func (d *Dispatcher) ReservedFor() uint64 {
 	for _, h := range d.slots.hosts {
-		if l := d.reserved[&h.places]; l != nil {
+		if l := d.reserved[h]; l != nil {
 			return l.queue.first().ID
 		}
 	}
@@ -154,7 +154,7 @@ func (d *Dispatcher) Free(it *Item) int {
 }
 
 // Held returns how many places items take in the slots that are in.
-func (d *Dispatcher) Held() int { return d.slots.taken }
+func (d *Dispatcher) Held() int { return d.slots.places(d.slots.ids).taken }
 
 // Next returns the item that starts now, and its slot, which then holds the item. If no item
 // starts, slot is 0 and wait says why. That answer holds until the time Again, until another method
@@ -217,7 +217,7 @@ func (d *Dispatcher) globalWait() Wait {
 
 // slotOpen reports whether a slot with free capacity may take an item that needs one place.
 func (d *Dispatcher) slotOpen(slot int) bool {
-	return d.open(&d.slots.byID[slot].host.places, nil) && d.allows(slot)
+	return d.open(d.slots.byID[slot].host, nil) && d.allows(slot)
 }
 
 // allows reports whether AllowSlot allows a slot.

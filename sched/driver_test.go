@@ -348,11 +348,6 @@ func (d *driver) check() {
 	for _, it := range d.queued {
 		holds(d.t, it.queue != nil && it.queue.items[it.queue.find(it)] == it, "%d is in no queue", it.ID)
 	}
-	held := 0
-	for _, id := range d.w.ids {
-		held += d.d.slots.byID[id].held
-	}
-	holds(d.t, d.d.Held() == held, "%d places are held, not %d", d.d.Held(), held)
 	if d.m != nil {
 		ready, _ := d.first()
 		holds(d.t, d.d.Ready() == ready, "slot %d is ready, not %d", d.d.Ready(), ready)

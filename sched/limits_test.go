@@ -207,6 +207,7 @@ func (d *driver) mustWait(it *Item, h *host) bool {
 			return true
 		}
 	}
-	kept := d.d.reserved[&h.places] != nil || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved[d.d.counter(u.Name, h)] != nil })
-	return kept || h.places.all-h.places.taken < max(1, min(it.Claim.Places, d.widest(it.Claim))) || d.exceeds(h.stock, it.Claim, true)
+	kept := d.d.reserved[h] != nil || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved[d.d.counter(u.Name, h)] != nil })
+	n := d.d.slots.places(h.ids)
+	return kept || n.all-n.taken < max(1, min(it.Claim.Places, d.widest(it.Claim))) || d.exceeds(h.stock, it.Claim, true)
 }

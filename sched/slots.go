@@ -22,9 +22,6 @@ type slots struct {
 	changed bool    // slots have joined or left since settle
 	hosts   []*host // of the slots that are in
 	byCost  bool    // the load of a slot is the cost of its items relative to its capacity, not their number
-
-	capacity int // places in the slots that are in
-	taken    int // places that items take in these slots
 }
 
 func newSlots() slots { return slots{byID: make([]slot, 1), changed: true} }
@@ -48,7 +45,6 @@ func (s *slots) Join(in Slot) {
 	s.ids, h.ids = append(s.ids, in.ID), append(h.ids, in.ID)
 	slices.Sort(s.ids)
 	slices.Sort(h.ids)
-	s.countPlaces(in.ID, 1)
 	s.changed = true
 }
 
@@ -57,30 +53,27 @@ func (s *slots) Leave(id int) {
 	if !slices.Contains(s.ids, id) {
 		panic(fmt.Sprintf("internal error: slot %d may not leave", id))
 	}
-	s.countPlaces(id, -1)
 	h, gone := s.byID[id].host, func(o int) bool { return o == id }
 	s.byID[id].Places = 0
 	s.ids, h.ids = slices.DeleteFunc(s.ids, gone), slices.DeleteFunc(h.ids, gone)
-	s.hosts = slices.DeleteFunc(s.hosts, func(h *host) bool { return h.places.all == 0 })
+	s.hosts = slices.DeleteFunc(s.hosts, func(h *host) bool { return len(h.ids) == 0 })
 	s.changed = true
 }
 
-// countPlaces adds the places of a slot that is in to the totals or, if by is -1, subtracts them.
-func (s *slots) countPlaces(id, by int) {
-	if x := &s.byID[id]; x.Places > 0 {
-		s.capacity += by * x.Places
-		s.taken += by * x.held
-		x.host.places.all += by * x.Places
-		x.host.places.taken += by * min(x.held, x.Places)
+// places counts the places in some slots that are in.
+func (s *slots) places(ids []int) (n counter) {
+	for _, id := range ids {
+		x := &s.byID[id]
+		n.all += x.Places
+		n.taken += min(x.held, x.Places)
 	}
+	return n
 }
 
 // addHeld adds n to the number of times that a slot holds an item.
 func (s *slots) addHeld(id int, it *Item, n int) {
-	s.countPlaces(id, -1)
 	s.byID[id].held += n
 	s.byID[id].cost += int64(n) * weight(it)
-	s.countPlaces(id, 1)
 }
 
 func (s *slots) Take(id int, it *Item)         { s.addHeld(id, it, 1) }

@@ -16,8 +16,7 @@ func NewStock(all []Units) *Stock {
 // host is a group of slots with the same host and stock. An item that claims several places, or
 // units of hosts, finds them all in one.
 type host struct {
-	id     uint64 // Slot.Host
-	stock  *Stock // nil for none
-	ids    []int  // of the slots, ascending
-	places counter
+	id    uint64 // Slot.Host
+	stock *Stock // nil for none
+	ids   []int  // of the slots, ascending
 }
