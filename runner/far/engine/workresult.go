@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
-	"crew/runner/exec/spool"
 	"crew/runner/far/outbox"
 	"crew/runner/far/travel"
 	"crew/runner/front/wiring"
@@ -233,8 +232,8 @@ func (w *worker) final(h *heldAttempt, r *task.Result) *Final {
 // setOutput sets the output of a Final: the text, or a blob that the session keeps if the output is
 // long.
 func (w *worker) setOutput(as *FinalOutput, o task.Output) (err error) {
-	if b, ok := o.(*spool.Buffer); ok && b.Len() > maxInline {
-		as.Blob = w.s.blobs.Add(b.Hold(), b.Len())
+	if live, holds := o.(interface{ Hold() task.Live }); holds && o.Len() > maxInline {
+		as.Blob = w.s.blobs.Add(live.Hold(), o.Len())
 		return nil
 	}
 	as.Text, err = task.Tail(o, maxInline) // all of it
