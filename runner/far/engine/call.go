@@ -99,11 +99,11 @@ func (s *session) askHub(ctx context.Context, subject string, o Order) (Answer, 
 	switch {
 	case hub || !errors.Is(err, nats.ErrNoResponders):
 	case o.Record != nil && o.Record.For != "":
-		err = fmt.Errorf("no crew serve --name %s --state DIR is connected, and the server there is not crew engine serve, which would keep the tasks", o.Record.For)
+		a.Err = fmt.Sprintf("no crew serve --name %s --state DIR is connected, and the server there is not crew engine serve, which would keep the tasks", o.Record.For)
 	default:
-		err = errors.New("the server there is not crew engine serve: it cannot keep runs, and its configuration says who may connect (crew engine init prints the least rights)")
+		a.Err = "the server there is not crew engine serve: it cannot keep runs, and its configuration says who may connect (crew engine init prints the least rights)"
 	}
-	if err == nil && a.Err != "" {
+	if a.Err != "" {
 		err = errors.New(a.Err)
 	}
 	return a, err

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +21,6 @@ import (
 	"crew/runner/decide/task"
 	"crew/runner/far/ssh"
 	"crew/runner/front/wiring"
-	"crew/runner/keep/trust"
 )
 
 const (
@@ -80,13 +78,9 @@ func (d *dispatcher) load() {
 	list, _ := os.ReadDir(d.dir)
 	for _, e := range list {
 		dir := runDir(filepath.Join(d.dir, e.Name()))
-		if info, err := e.Info(); err == nil && filepath.Ext(e.Name()) == takenExt {
-			time.AfterFunc(takenFor-time.Since(info.ModTime()), func() { _ = os.Remove(string(dir)) })
-			continue
-		}
 		record, err := dir.load()
 		switch {
-		case errors.Is(err, fs.ErrNotExist), d.isTaken(e.Name()), strings.HasSuffix(e.Name(), takenExt+".new"):
+		case errors.Is(err, fs.ErrNotExist), !e.IsDir():
 			_ = os.RemoveAll(string(dir))
 		case err != nil:
 			d.notices.notify(fmt.Sprintf("a detached run in %s is skipped: %v", dir, err))
@@ -140,8 +134,8 @@ func (d *dispatcher) carryOut(o *Order, a *Answer) (err error) {
 	d.mu.Lock()
 	h := d.runs[o.Run]
 	d.mu.Unlock()
-	if o.Op == opForget && h == nil && d.isTaken(o.Run) {
-		return errTaken
+	if o.Op == opForget && o.Record != nil && o.Record.For != "" {
+		return d.forgetRequest(o, h)
 	}
 	if a.None = h == nil || o.from != h.record.User && o.from != d.s.user; a.None { // the owner may access all runs
 		return fmt.Errorf("%w %s", errNoRun, task.Printable(o.Run))
@@ -174,8 +168,6 @@ func (d *dispatcher) acceptRun(o *Order, a *Answer) error {
 	if err != nil {
 		a.None = err != errFull
 		return err
-	} else if h == nil {
-		return nil // a crew serve has taken it already
 	}
 	select {
 	case <-h.fetched:
@@ -190,8 +182,7 @@ func (d *dispatcher) acceptRun(o *Order, a *Answer) error {
 	return h.fetchErr
 }
 
-// addRun adds a run and starts to fetch its tasks, unless the run is there already. It returns nil
-// without an error for a request that a crew serve has taken since.
+// addRun adds a run and starts to fetch its tasks, unless the run is there already.
 func (d *dispatcher) addRun(o *Order) (*hubRun, error) {
 	text, _ := json.Marshal(o.Record)
 	size := uint64(len(text)) + uint64(o.Tasks.Size)
@@ -201,8 +192,6 @@ func (d *dispatcher) addRun(o *Order) (*hubRun, error) {
 		return h, nil
 	} else if h != nil {
 		return nil, errGarbage
-	} else if d.isTaken(o.Record.Run) {
-		return nil, nil
 	}
 	tasks := size
 	for _, h := range d.runs {
@@ -284,12 +273,7 @@ func (h *hubRun) fetch(o *Order) {
 func (d *dispatcher) forget(h *hubRun) error {
 	h.giveUp()
 	<-h.stopped
-	h.expiry.Stop() // it would keep the run in memory
-	if h.state() == runLeft {
-		mark := d.takenPath(h.record.Run)
-		_ = trust.WritePrivate(mark, nil) // otherwise it may arrive again, even after a power failure
-		time.AfterFunc(takenFor, func() { _ = os.Remove(mark) })
-	}
+	h.expiry.Stop()                                            // it would keep the run in memory
 	_ = os.Remove(filepath.Join(string(h.runDir), recordFile)) // first, so that the next hub does not load a run half removed
 	if err := os.RemoveAll(string(h.runDir)); err != nil {
 		return err

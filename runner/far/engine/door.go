@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"time"
 
 	"crew/runner/decide/task"
@@ -20,9 +18,6 @@ const (
 	passWait     = time.Second // pause before the hub offers a request to a crew serve again
 	maxRequest   = 8 << 20     // bytes of a request to add tasks
 	maxAnnounced = 100         // how many requests the hub announces
-
-	takenExt = ".taken"
-	takenFor = 10 * time.Minute // how long the hub remembers a request that was taken; until then its sender may send it again
 )
 
 var errTaken = errors.New("a crew serve has taken it")
@@ -31,14 +26,6 @@ var errTaken = errors.New("a crew serve has taken it")
 // server is no hub. It is among the subjects of orders to the user's runs.
 func doorSubject(user, name string) string {
 	return runSubject(user, "to-"+hex.EncodeToString([]byte(name)))
-}
-
-// takenPath returns the path of the file that marks a request as taken.
-func (d *dispatcher) takenPath(run string) string { return filepath.Join(d.dir, run+takenExt) }
-
-func (d *dispatcher) isTaken(run string) bool {
-	_, err := os.Stat(d.takenPath(run))
-	return err == nil && validName(run)
 }
 
 // Leave connects to a server and calls each with a function that hands a request to add tasks over to a
@@ -123,6 +110,28 @@ func (h *hubRun) pass(door string) bool {
 		}
 	}
 	return false
+}
+
+// forgetRequest removes a request if it is still left here, as h. It returns errTaken if a crew serve has
+// it.
+func (d *dispatcher) forgetRequest(o *Order, h *hubRun) error {
+	if h != nil && h.record.User == o.from {
+		if err := d.forget(h); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, answerWait)
+	defer cancel()
+	a, err := d.s.ask(ctx, doorSubject(o.from, o.Record.For), Order{Op: opForget, Run: o.Run})
+	switch {
+	case a.Err != "":
+		err = errors.New(a.Err)
+	case h != nil:
+		err = nil
+	case err != nil:
+		err = errors.New("the crew serve does not answer")
+	}
+	return err
 }
 
 // takeRequest carries out an order about a request to add tasks to this run. The sender repeats it until

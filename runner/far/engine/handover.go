@@ -168,30 +168,38 @@ func (s *session) handOver(ctx context.Context, record *runRecord, tasks task.Li
 	}
 	lines, err := s.blobs.Add(tasks, size), error(nil)
 	o := Order{Op: opStore, Run: record.Run, Record: record, Owner: s.user, Tasks: &lines}
+	unsure := false
 	for a := (Answer{Wait: true}); err == nil && a.Wait; {
 		if a, err = s.askUntilDone(ctx, to, o); a.None {
 			err = errors.New(a.Err)
 		}
+		unsure = unsure || a.Wait || a.unsure
 	}
 	s.blobs.Drop(lines) // from now on nobody can accept the run
 	if err == nil {
 		return nil
 	}
-	if left := s.forget(to, record); left != nil && left.Error() == errTaken.Error() {
-		return nil
-	} else if left != nil && ctx.Err() != nil {
-		return fmt.Errorf("this may have arrived nevertheless: %w", left)
+	if unsure {
+		if left := s.forget(to, record); left != nil && left.Error() == errTaken.Error() {
+			return nil
+		} else if left != nil && ctx.Err() != nil {
+			return fmt.Errorf("this may have arrived nevertheless: %w", left)
+		}
 	}
 	return cmp.Or(ctx.Err(), s.explain(err))
 }
 
 // askUntilDone repeats an order about a detached run until the hub has carried it out, or ctx is done.
-// It returns errNoRun if the hub will never carry it out.
+// It returns errNoRun if the hub will never carry it out. Answer.unsure says whether an earlier order may
+// have been carried out.
 func (s *session) askUntilDone(ctx context.Context, subject string, o Order) (Answer, error) {
+	unsure := false
 	for {
 		once, cancel := context.WithTimeout(ctx, repeatWait)
 		a, err := s.askHub(once, subject, o)
 		cancel()
+		unsure = unsure || err != nil && a.Err == "" && !errors.Is(err, nats.ErrNoResponders)
+		a.unsure = unsure
 		switch {
 		case a.None:
 			return a, errNoRun

@@ -79,6 +79,8 @@ type Answer struct {
 	Notice string  `json:"notice,omitempty"` // read: the last notice about the run
 	Wait   bool    `json:"wait,omitempty"`   // store: the tasks are being fetched; ask again
 
+	unsure bool // an order may have been carried out without an answer; see askUntilDone
+
 	after func() // called once the answer is sent; may be nil
 }
 

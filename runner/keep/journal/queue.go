@@ -41,7 +41,7 @@ func (j *Journal) LastID() uint64 { return j.contents.last }
 func (j *Journal) Delivered(id string) bool { return slices.Contains(j.deliveries, id) }
 
 // maxDeliveries is how many deliveries are remembered.
-const maxDeliveries = 1000
+const maxDeliveries = 4096
 
 // deliveries are the IDs of the last deliveries.
 type deliveries []string
