@@ -198,7 +198,7 @@ func TestRun(t *testing.T) {
 	c := shells(t, Config{})
 	run := func(ctx context.Context, id uint64, rec string) (shown string) {
 		c.results[id] = c.Run(ctx, task.Attempt{
-			Task: &task.Task{ID: id, Argv: c.argv, Protocol: task.LineProtocol, Stdin: []byte(rec)}, Number: 1, Slot: task.Slot{ID: 1},
+			Task: &task.Task{ID: id, Argv: c.argv, Protocol: task.LineProtocol, Stdin: []byte(rec), KillAfter: time.Hour}, Number: 1, Slot: task.Slot{ID: 1},
 		})
 		return c.show(t, id)
 	}
@@ -212,7 +212,7 @@ func TestRun(t *testing.T) {
 		crewtest.Exists(t, begun)
 		cancel(task.ErrMemory)
 	}()
-	require.Contains(t, run(ctx, 4, "echo >"+begun+"; exec sleep 1000"), "memory signal 15|")
+	require.Contains(t, run(ctx, 4, "trap '' TERM; echo >"+begun+"; exec sleep 1000"), "memory signal 9|", "it is killed soon")
 	r := c.Run(t.Context(), task.Attempt{Task: &task.Task{ID: 6, Argv: []string{"true"}}, Number: 1, Slot: task.Slot{ID: 1}})
 	require.Equal(t, task.OK, r.Outcome)
 }
