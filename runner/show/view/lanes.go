@@ -9,12 +9,6 @@ import (
 
 const stallThread = -1 // the thread that shows why nothing starts
 
-// worker identifies a worker of a host. A host is a process of the trace.
-type worker struct {
-	host string
-	n    int
-}
-
 // rows are the rows of a worker. Each row is a thread of the trace.
 type rows struct {
 	history.Rows
@@ -41,7 +35,7 @@ func (t *Trace) metadata(pid, tid int, what, name string, value any) {
 // place returns the process and thread for a slice from from to to, and the times at which to draw it.
 func (t *Trace) place(host string, n int, from, to micros) (pid, tid int, start, end micros) {
 	pid = t.host(host)
-	w := worker{host, n}
+	w := history.Lane{Host: host, Worker: n}
 	r := t.workers[w]
 	if r == nil {
 		r = &rows{}

@@ -29,7 +29,7 @@ type Trace struct {
 	base     time.Time      // time zero of the trace
 	last     time.Time      // of the latest line
 	hosts    map[string]int // process IDs
-	workers  map[worker]*rows
+	workers  map[history.Lane]*rows
 	threads  int            // number of threads so far
 	flows    map[uint64]int // by task: the arrow from its failed attempt to the next
 	arrow    int            // number of arrows so far
@@ -69,7 +69,7 @@ func (m micros) MarshalJSON() ([]byte, error) {
 
 // NewTrace returns a Trace that writes to w. It sets the callbacks of f.
 func NewTrace(w io.Writer, f *history.Fold) *Trace {
-	t := &Trace{w: bufio.NewWriter(w), between: "\n", fold: f, hosts: map[string]int{}, workers: map[worker]*rows{}, flows: map[uint64]int{}}
+	t := &Trace{w: bufio.NewWriter(w), between: "\n", fold: f, hosts: map[string]int{}, workers: map[history.Lane]*rows{}, flows: map[uint64]int{}}
 	f.Attempted, f.Stuck = t.attempt, t.stuck
 	_, _ = t.w.WriteString(`{"displayTimeUnit":"ms","traceEvents":[`)
 	return t
@@ -137,9 +137,7 @@ func (t *Trace) attempt(a *history.Attempt, until int64, l *history.Line) {
 
 // slice writes an event with a duration.
 func (t *Trace) slice(e *event, to micros) {
-	e.Ph = "X"
-	dur := to - e.TS
-	e.Dur = &dur
+	e.Ph, e.Dur = "X", new(to-e.TS)
 	t.put(e)
 }
 
