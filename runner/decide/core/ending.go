@@ -79,17 +79,17 @@ func (c *Core) noteInterrupt(r *task.Result) {
 // checkHalt ends or pauses the run once enough results count for Config.Halt. r is the latest
 // result; nil if no result was added.
 func (c *Core) checkHalt(r *task.Result) {
-	h, d, s := c.cfg.Halt, &c.end, &c.output.stats
+	h, d := c.cfg.Halt, &c.end
 	if h.When == Never || h.When != Pause && d.Reason >= Halted {
 		return
 	}
-	ok, failed, skipped := s.InThisRun()
-	n := failed
+	s := c.output.stats.WithoutEarlier()
+	n := s.Failed()
 	switch h.On {
 	case OnSuccess:
-		n = ok
+		n = s.ByOutcome[task.OK]
 	case OnDone:
-		n = ok + failed + skipped
+		n = s.Done()
 	}
 	if n > d.haltCount {
 		d.haltCount, d.haltResult = n, r
@@ -97,7 +97,7 @@ func (c *Core) checkHalt(r *task.Result) {
 	n -= d.haltBase
 	enough := n >= int64(h.N)
 	if h.Percent {
-		of := int64(h.Tasks) - s.Resumed() // as far as the tasks have been read
+		of := int64(h.Tasks) - c.output.stats.Resumed() // as far as the tasks have been read
 		enough = of > 0 && n*100 >= int64(h.N)*of
 	}
 	if !enough {

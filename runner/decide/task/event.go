@@ -175,20 +175,13 @@ func sum(counts []int64) (n int64) {
 }
 
 // Failed returns the number of tasks that failed.
-func (s *Stats) Failed() int64 { return failed(&s.ByOutcome) }
-
-func failed(by *[Outcomes]int64) (n int64) {
+func (s *Stats) Failed() (n int64) {
 	for o := range Outcomes {
 		if o.Failed() {
-			n += by[o]
+			n += s.ByOutcome[o]
 		}
 	}
 	return n
-}
-
-// InThisRun returns how many tasks succeeded, failed and were skipped in this run.
-func (s *Stats) InThisRun() (ok, bad, skipped int64) {
-	return s.ByOutcome[OK] - s.Earlier[OK], failed(&s.ByOutcome) - failed(&s.Earlier), s.ByOutcome[Skipped] - s.Earlier[Skipped]
 }
 
 // WithoutEarlier returns the totals without the tasks that an earlier run finished. All tasks must be
@@ -209,6 +202,6 @@ func (s *Stats) Rate(now time.Time) float64 {
 	if s.Start.IsZero() || passed <= 0 {
 		return 0
 	}
-	ok, bad, _ := s.InThisRun()
-	return float64(ok+bad) / passed.Seconds()
+	here := s.WithoutEarlier()
+	return float64(here.ByOutcome[OK]+here.Failed()) / passed.Seconds()
 }

@@ -79,8 +79,8 @@ func TestStatsAreAFold(t *testing.T) {
 		s.Apply(&e)
 	}
 	require.EqualValues(t, []int64{4, 4, 4, 0, 1, 2, 2}, []int64{s.Admitted, s.Finished(), s.Released, s.Running, s.Retried, s.Resumed(), s.Failed()})
-	ok, bad, _ := s.InThisRun()
-	require.EqualValues(t, []int64{1, 1}, []int64{ok, bad})
+	here := s.WithoutEarlier()
+	require.EqualValues(t, []int64{1, 1}, []int64{here.ByOutcome[OK], here.Failed()})
 	require.True(t, s.InputEnd && s.Draining)
 	require.InDelta(t, 2.0/17, s.Rate(at.Add(17*time.Second)), 1e-9)
 	require.Zero(t, s.Rate(at))

@@ -124,9 +124,8 @@ func adjustJobs(auto *sched.Auto, do func(task.Command) task.Reply, resized *ato
 		if now == nil || resized.Load() {
 			return 0
 		}
-		st := &now.Stats
-		ok, bad, skipped := st.InThisRun()
-		s := sched.Sample{Good: float64(ok+skipped) + (1-failurePart)*float64(bad), Ran: st.Ran, Busy: st.Busy, Idle: now.Blocking == nil || now.Blocking.By != task.BySlots}
+		st := now.Stats.WithoutEarlier()
+		s := sched.Sample{Good: float64(st.ByOutcome[task.OK]+st.ByOutcome[task.Skipped]) + (1-failurePart)*float64(st.Failed()), Ran: st.Ran, Busy: st.Busy, Idle: now.Blocking == nil || now.Blocking.By != task.BySlots}
 		if free, total, err := here.Memory(); err == nil {
 			s.Short = free < total/shortMemory
 		}

@@ -47,12 +47,12 @@ func (c *CI) summary(s *task.Stats) string {
 	}
 	text += "| succeeded | failed | flaky | skipped | cancelled | not run |\n|--:|--:|--:|--:|--:|--:|\n" +
 		fmt.Sprintf("| %d | %d | %d | %d | %d | %d |\n\n", s.ByOutcome[task.OK], s.Failed(), s.Flaky, s.ByOutcome[task.Skipped], s.ByOutcome[task.Cancelled], s.ByOutcome[task.NotRun])
-	_, failedHere, _ := s.InThisRun()
+	here := s.WithoutEarlier()
 	for _, list := range [...]struct {
 		title string
 		some  []ciTask
 		of    int64
-	}{{"Failed", c.failed, failedHere}, {"Flaky", c.flaky, s.Flaky}, {"Slowest", c.slowest, 0}} {
+	}{{"Failed", c.failed, here.Failed()}, {"Flaky", c.flaky, s.Flaky}, {"Slowest", c.slowest, 0}} {
 		lines := "\n"
 		for _, x := range list.some {
 			lines += x.text

@@ -230,7 +230,7 @@ func (d *Digest) report(s task.Stats) string {
 	}
 	text := ""
 	line, short, left := d.unfinished(&s)
-	_, _, skipped := s.InThisRun()
+	skipped := s.WithoutEarlier().ByOutcome[task.Skipped]
 	long := s.Admitted > 0 && s.Elapsed(s.Last) >= digestLongRun
 	switch ok := s.Failed() == 0; {
 	case short:
@@ -339,7 +339,7 @@ type item struct {
 // counts lists the items that are not 0, and the usual numbers, after a semicolon.
 func (d *Digest) counts(s *task.Stats, before int64, items ...item) (line string) {
 	restarted := s.Lost - s.ByOutcome[task.Lost] + s.EndedForMemory - s.ByOutcome[task.Memory] - d.unreplaced // attempts that replaced others
-	_, _, skipped := s.InThisRun()
+	skipped := s.WithoutEarlier().ByOutcome[task.Skipped]
 	sep := "; "
 	flaky := "%d flaky"
 	if d.FlakyFail {
