@@ -14,6 +14,7 @@ import (
 	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 	"crew/runner/exec/spool"
+	"crew/runner/far/outbox"
 	"crew/runner/far/travel"
 	"crew/runner/front/wiring"
 )
@@ -166,14 +167,25 @@ func (b *broker) realWorker(ttl time.Duration) (*modelWorker, *session) {
 	return m.worker(), b.connect(nil)
 }
 
-// give sends an attempt at a task.
+// attempt returns an attempt at a task.
+func (w *modelWorker) attempt(s *session, n int) *Attempt {
+	return &Attempt{ID: ID{"run", 1, uint64(n), 1}, Token: Token{byte(n), s.user[0]}, Template: w.crew.digest, Records: [][]string{{fmt.Sprint(n)}}, Trip: travel.Trip{User: s.user}}
+}
+
+// give gives the worker an attempt at a task.
 func (w *modelWorker) give(s *session, n int) *Attempt {
-	a := &Attempt{ID: ID{"run", 1, uint64(n), 1}, Token: Token{byte(n), s.user[0]}, Template: w.crew.digest, Records: [][]string{{fmt.Sprint(n)}}, Trip: travel.Trip{User: s.user}}
+	a, id := w.attempt(s, n), ""
 	crewtest.Until(w.model.T, func() bool {
 		w.crew.mu.Lock()
 		defer w.crew.mu.Unlock()
-		return w.crew.lease != nil && s.nc.Publish(taskSubject("q", w.crew.lease.id, s.user, "run"), encode(kindAttempt, a)) == nil
+		if w.crew.lease != nil {
+			id = w.crew.lease.id
+		}
+		return id != ""
 	}, "the worker")
+	given := make(chan bool, 1)
+	outbox.New(s.requester).Send(taskSubject("q", id, s.user, "run"), encode(kindAttempt, a), func() { given <- true })
+	crewtest.Receive(w.model.T, given, "an answer")
 	return a
 }
 
@@ -293,6 +305,29 @@ func TestRenewalInterrupted(t *testing.T) {
 			time.Sleep(time.Second)
 			require.Greater(t, len(heard), before)
 		}
+		w.drain()
+	})
+}
+
+// An attempt that comes before the first lease is confirmed runs under it, even if the connection breaks
+// meanwhile.
+func TestAttemptBeforeConfirmation(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		w, s := b.realWorker(8 * time.Second)
+		heard, ends := make(chan *nats.Msg, 100), make(chan *nats.Msg, 100)
+		_, err := s.nc.ChanSubscribe(presenceSubject("q", allWorkers), heard)
+		require.NoError(t, err)
+		_, err = s.nc.ChanSubscribe(resultSubject(s.user, "run", allWorkers), ends)
+		require.NoError(t, err)
+		m := crewtest.Receive(t, heard, "the worker")
+		p, _ := parsePresence(m.Subject, m.Data)
+		require.NoError(t, s.nc.Publish(taskSubject("q", p.ID, s.user, "run"), encode(kindAttempt, w.attempt(s, 1))))
+		time.Sleep(2 * w.line.delay)
+		w.line.cut(0)
+		fin, err := decode[Final](crewtest.Receive(t, ends, "the end of the attempt").Data, kindFinal)
+		require.NoError(t, err)
+		require.Equal(t, task.OK, fin.Outcome)
+		w.beat(s, Heartbeat{Epoch: 1, Over: true})
 		w.drain()
 	})
 }

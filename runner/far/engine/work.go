@@ -57,11 +57,11 @@ type worker struct {
 	bigSems     sync.Map      // by user, a chan struct{} that limits how many long attempts are fetched at once
 	announceSem chan struct{} // held by sending while the worker announces itself
 	retired     bool          // announceGone was called; under announceSem
+	hadLease    bool          // the worker has had a confirmed lease; under announceSem
 
 	mu          sync.Mutex // may be held when the run's lock is taken, never the other way round
 	heldChanged sync.Cond  // an attempt was removed from held, or reported
 	lease       *lease     // nil while the worker has none
-	hadLease    bool       // the worker has had a lease
 	previous    string     // as Presence.After, once no task of an earlier lease is left
 	state       string     // latest Presence.State
 	held        map[ID]*heldAttempt

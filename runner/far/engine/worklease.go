@@ -23,8 +23,9 @@ const (
 
 // lease is a worker's lease under one ID. When it is lost, so is every task accepted under it.
 type lease struct {
-	id    string
-	since time.Time
+	id        string
+	since     time.Time
+	confirmed bool // by the server at least once; under worker.announceSem
 
 	// under worker.mu
 
@@ -95,45 +96,37 @@ func (w *worker) renew() error {
 	w.mu.Lock()
 	l, patience := w.lease, w.Engine.TTL*3/10 // leaves time for another try before the lease ends
 	w.mu.Unlock()
-	if l != nil {
-		return w.confirm(l, patience)
-	}
-	if err := w.s.nc.FlushTimeout(answerWait); err != nil { // otherwise the announcement might wait there until it is too old
-		return err
-	}
-	l = &lease{id: w.s.newID(w.host), since: time.Now()}
-	err := w.listen(l)
-	if err == nil {
+	if l == nil {
+		if err := w.s.nc.FlushTimeout(answerWait); err != nil { // otherwise the announcement might wait there until it is too old
+			return err
+		}
+		l = &lease{id: w.s.newID(w.host), since: time.Now()}
+		if err := w.listen(l); err != nil {
+			return err
+		}
 		w.extend(l, w.s.now()) // tasks may arrive before the confirmation
-		err = w.confirm(l, max(patience, answerWait))
+		w.mu.Lock()
+		w.lease = l
+		w.mu.Unlock()
 	}
-	if err == nil {
-		err = w.s.checkAllowed()
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err != nil {
-		l.endLocked()
-		w.previous = l.id
-		return err
-	}
-	if w.lease = l; w.hadLease {
-		go w.Notice("this worker is ready for tasks again")
-	} else {
-		go w.Ready()
-	}
-	w.hadLease = true
-	return nil
-}
-
-// confirm announces the worker, and extends its lease once the server has the announcement.
-func (w *worker) confirm(l *lease, patience time.Duration) error {
 	sent := w.s.now()
 	err := w.announce(w.presence(l), patience)
 	if err == nil {
 		w.extend(l, sent)
 	}
-	return err
+	if err == nil && !l.confirmed {
+		err = w.s.checkAllowed()
+	}
+	switch {
+	case err != nil || l.confirmed:
+		return err
+	case w.hadLease:
+		go w.Notice("this worker is ready for tasks again")
+	default:
+		go w.Ready()
+	}
+	l.confirmed, w.hadLease = true, true
+	return nil
 }
 
 // extend extends a lease that was renewed at from, a time since boot. A renewal that was sent after
