@@ -68,14 +68,21 @@ func OpenJoblog(path string, mode JoblogMode, starts iter.Seq[time.Time]) (*Jobl
 	if mode == JoblogNew {
 		flags = os.O_TRUNC
 	}
-	f, err := trust.OpenFile(path, os.O_RDWR|os.O_CREATE|flags, 0o666)
+	var f *os.File
+	st, err := os.Stat(path)
+	if err == nil && st.Mode()&os.ModeNamedPipe != 0 { // if it has a reader, writing must fail once that is gone
+		f, err = trust.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK, 0)
+	}
+	if f == nil {
+		f, err = trust.OpenFile(path, os.O_RDWR|os.O_CREATE|flags, 0o666)
+	}
 	if _, untrusted := errors.AsType[*trust.Error](err); untrusted {
 		return nil, fmt.Errorf("open joblog: %w", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open joblog %s: %w", path, task.WithoutPath(err))
 	}
-	st, err := f.Stat()
+	st, err = f.Stat()
 	j := &Joblog{path: path, file: f, regular: err == nil && st.Mode().IsRegular(), rowCounts: map[string]int{}}
 	if err := j.prepare(mode, starts); err != nil {
 		f.Close()
@@ -213,12 +220,13 @@ func (j *Joblog) Sync() error {
 // Close closes the file.
 func (j *Joblog) Close(task.Stats) error { return j.wrap(j.file.Close()) }
 
-// wrap adds context to err, which may be nil.
+// wrap adds context to err, which may be nil. It does not wrap EPIPE, which from a sink means that
+// stdout is closed.
 func (j *Joblog) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("write joblog %s: %w", j.path, task.WithoutPath(err))
+	return fmt.Errorf("write joblog %s: %v", j.path, task.WithoutPath(err))
 }
 
 // mustLog reports whether a finished task has a result to log: it ran, could not be started, or was
