@@ -110,7 +110,7 @@ func (t *Task) Terms() Terms {
 	return *t.Asked
 }
 
-// AttemptHistory holds the earlier attempts of a task. Before and Omitted are like those of Result.
+// AttemptHistory holds the earlier attempts of a task. Result explains Before and Omitted.
 type AttemptHistory struct {
 	Before   []*Result
 	Omitted  int
