@@ -18,6 +18,8 @@ type arg struct {
 // gap stands for a part of a word that is known only when the command runs. Scripts hold none; see hideBytes.
 const gap = string(rune(privateUse + '?'))
 
+func (a arg) String() string { return a.text }
+
 // hasGap reports whether a part of the word is unknown.
 func (a arg) hasGap() bool { return strings.Contains(a.text, gap) }
 
@@ -49,9 +51,6 @@ func argsOf(call *syntax.CallExpr) []arg {
 	args := make([]arg, len(call.Args))
 	for i, w := range call.Args {
 		args[i] = argOf(w)
-		if l, ok := w.Parts[0].(*syntax.Lit); ok && i > 0 && strings.HasPrefix(l.Value, "~") {
-			args[i].text += gap // a directory that the shell knows, such as $HOME
-		}
 	}
 	return args
 }

@@ -195,7 +195,7 @@ func (c *compiler) builtinPlace(args []arg, at int) place {
 		return c.testPlace(args, at)
 	case name == "set" && args[1].text == "--":
 		return place{}
-	case name == "read" && prompted().MatchString(join(args[1:at+1], "\x00", func(a arg) string { return a.text })):
+	case name == "read" && prompted().MatchString(join(args[1:at+1], "\x00", arg.String)):
 		return place{joined: true}
 	case use == asName:
 		return refuseName

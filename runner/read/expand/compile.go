@@ -258,7 +258,7 @@ func (c *compiler) placeholders(s span) (list Placeholders) {
 // nested, it returns the outer one.
 func (c *compiler) repeatedWords() (out []span) {
 	for _, m := range c.marks {
-		if m.list.to == 0 || !m.piece.ofEach() || c.isDropped(m.piece) {
+		if m.list.to == 0 || !m.piece.ofEach() {
 			continue
 		}
 		n := len(out)

@@ -167,7 +167,7 @@ func (p *piece) setColumn(s string, cfg *Config) bool {
 		p.kind, p.n, p.name = field, i+1, s
 		return true
 	}
-	if n, err := strconv.ParseInt(s, 10, 32); err == nil && n != 0 && strconv.FormatInt(n, 10) == s {
+	if n, _ := strconv.ParseInt(s, 10, 32); n != 0 && strconv.FormatInt(n, 10) == s {
 		p.kind, p.n = column, int(n)
 		return true
 	}

@@ -120,7 +120,7 @@ func (c *compiler) nestScript(f *syntax.File) error {
 		if slices.ContainsFunc(script, arg.hasGap) || !slices.ContainsFunc(script, arg.hasMark) || slices.ContainsFunc(c.marks, isNested) {
 			continue
 		}
-		text := join(script, " ", func(a arg) string { return a.text })
+		text := join(script, " ", arg.String)
 		return c.replaceNested(f, sc, at, text[sc.attached:])
 	}
 	return nil

@@ -284,7 +284,7 @@ var replacing = lazily("(?s)[\x00/]xargs\x00(?:(?:.*\x00)?(-[0oprtx]*(?:I\x00?|i
 
 // xargsReplaces reports whether xargs inserts its input into the script sc among args.
 func xargsReplaces(args []arg, sc inline) bool {
-	words := join(args[:sc.from], "\x00", func(a arg) string { return a.text })
+	words := join(args[:sc.from], "\x00", arg.String)
 	option := replacing().FindStringSubmatch("\x00" + words + "\x00")
 	switch {
 	case option == nil:

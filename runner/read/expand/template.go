@@ -110,7 +110,7 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 	pieces := scan(notOption(s), cfg)
 	c := newCompiler(f, cfg, false)
 	script, err := t.compilePieces(c, pieces, t.shell[at], add)
-	if err != nil && c.unparsed && !slices.ContainsFunc(pieces, piece.ofData) {
+	if c.unparsed && !slices.ContainsFunc(pieces, piece.ofData) {
 		t.words = append(t.words, word{pieces: pieces}) // the shell reports the syntax errors
 		return nil
 	}
@@ -260,7 +260,7 @@ func (t *Template) Fill(tk *task.Task, v Values) {
 	tk.NoArgs = t.noRecord
 	tk.Marks = append(tk.Marks, v.marks...)
 	switch line := tk.Argv[len(tk.Argv)-1]; {
-	case v.err != nil, t.words != nil:
+	case t.words != nil:
 		tk.Err = v.err
 	case strings.HasSuffix(line, "\r") || strings.Contains(line, "\r\n"):
 		tk.Err = errors.New("the command line ends in a carriage return, as on Windows: write -d '\\r\\n', or take it out first")
