@@ -3,7 +3,6 @@ package proc
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"syscall"
 	"time"
 
@@ -240,10 +239,4 @@ func (p *process) noteExit() {
 	p.deadline = time.Now().Add(linger)
 	kernel.Close(&p.pidfd)
 	kernel.Close(&p.in)
-}
-
-// handOver moves the captured output to the result.
-func (p *process) handOver(r *task.Result) {
-	r.Leaked, r.Left, r.Daemons = p.leaked, strings.Join(p.leftBehind, ", "), strings.Join(p.daemons, ", ")
-	p.HandOver(r)
 }

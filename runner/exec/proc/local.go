@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -217,7 +218,8 @@ func (l *Local) run(ctx context.Context, a task.Attempt) *task.Result {
 	}
 	stop()
 	l.live.Add(-1)
-	p.handOver(r)
+	r.Leaked, r.Left, r.Daemons = p.leaked, strings.Join(p.leftBehind, ", "), strings.Join(p.daemons, ", ")
+	p.HandOver(r)
 	if p.killedEarly && r.Outcome == task.Signal { // not by crew: the program has not run
 		r.Close()
 		return l.run(ctx, a)

@@ -81,14 +81,10 @@ func (x *submitter) fetchRest(ctx context.Context, p *pendingAttempt, s *spool.S
 func (p *pendingAttempt) live() (stdout, stderr task.Live, attempt int) {
 	p.out.mu.Lock()
 	defer p.out.mu.Unlock()
-	if p.out.closed { // result uses the streams without the lock
+	if p.out.closed || p.out.Err.Kept == nil { // once closed, result uses the streams without the lock
 		return nil, nil, 0
 	}
-	out, err := p.out.Out.Kept, p.out.Err.Kept
-	if out == nil || err == nil {
-		return nil, nil, 0
-	}
-	return out.Hold(), err.Hold(), p.attempt.Number
+	return p.out.Out.Kept.Hold(), p.out.Err.Kept.Hold(), p.attempt.Number
 }
 
 // result returns the result of an attempt that ended with fin; fin is nil if the worker is lost. If
