@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -112,13 +114,10 @@ func (d *dispatcher) serve() error {
 }
 
 // all returns all runs.
-func (d *dispatcher) all() (list []*hubRun) {
+func (d *dispatcher) all() []*hubRun {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, h := range d.runs {
-		list = append(list, h)
-	}
-	return list
+	return slices.Collect(maps.Values(d.runs))
 }
 
 var errFull = errors.New("the hub has no room for more: crew engine attach or cancel makes room")
@@ -259,7 +258,7 @@ func (h *hubRun) fetch(o *Order) {
 	defer h.mu.Unlock()
 	if h.expiry.Stop(); err == nil {
 		if h.record.State = runRunning; h.record.For != "" {
-			h.record.State, h.record.End = runLeft, &runEnd{} // so readers of its file stop at the end
+			h.record.State = runLeft
 		}
 		err = h.save(&h.record)
 	}

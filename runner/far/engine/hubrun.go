@@ -35,7 +35,7 @@ const (
 type runRecord struct {
 	RunInfo
 	Options RunOptions `json:"terms"`
-	End     *runEnd    `json:"over,omitempty"` // nil until the run is over; for a request, until all of it has arrived
+	End     *runEnd    `json:"over,omitempty"` // nil until the run is over
 }
 
 // runEnd is how a run has ended.
