@@ -114,7 +114,7 @@ func (c *Core) Decide(r *task.Result) Verdict {
 	return Final
 }
 
-// Ended takes the results of attempts, and those of Effects.Record. If there is a recorder, they must
+// Ended takes the results of attempts and Effects.Record. If there is a recorder, they must
 // be recorded already.
 func (c *Core) Ended(results ...*task.Result) {
 	for _, r := range results {
@@ -152,7 +152,7 @@ func (c *Core) decideEnd(e *entry, r *task.Result) {
 	}
 	if r.Outcome == task.Cancelled {
 		r.Final = r.Final || e.cancelled != nil
-		switch { // say by whom or why
+		switch { // name the reason
 		case e.cancelled != nil && e.cancelled != task.ErrCancelled:
 			r.Err = e.cancelled
 		case c.end.Reason == Requested && c.end.phase >= stopping:

@@ -106,8 +106,8 @@ func (j *Journal) EndedTasks(ids ...uint64) map[uint64]task.EndedTask {
 	return found
 }
 
-// LatestEnded returns the records of the last n tasks that ended or, if failed is set, that failed, in
-// the order in which they ended. Like EndedTasks, it reads the journal.
+// LatestEnded returns the records of the last n tasks that ended or, if failed is set, that failed. The
+// latest comes last. Like EndedTasks, it reads the journal.
 func (j *Journal) LatestEnded(n int, failed bool) []task.EndedTask {
 	return j.ended(n, func(_ []byte, o task.Outcome) bool { return !failed || o.Failed() })
 }

@@ -52,7 +52,7 @@ type Details struct {
 	// Total returns the number of tasks of the whole input, and how many of them are done,
 	// including tasks that earlier runs have done and that were not read yet.
 	Total func(*task.Stats) (tasks, done int64, known bool)
-	// Curves returns the figures of the run over time, and those of earlier runs of a queue.
+	// Curves returns the figures over time of the run and, for a queue, of earlier runs.
 	Curves func() []series.Curves
 	// PIDs returns the process IDs of the running tasks.
 	PIDs func() map[uint64]int
@@ -109,7 +109,7 @@ type Status struct {
 	task.Snapshot
 	State   string       `json:"state"` // running, paused, draining, stopping or done
 	Since   time.Time    `json:"since"`
-	Elapsed task.Seconds `json:"elapsed"` // without the time for which the run was suspended
+	Elapsed task.Seconds `json:"elapsed"` // without suspensions
 
 	Progress
 

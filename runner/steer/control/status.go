@@ -97,7 +97,7 @@ func newEvent(e *task.Event) (f task.Facts, out Event) {
 const (
 	// askShare limits ask to one part in askShare of the time.
 	askShare = 20
-	// maxAskWait is the longest time for which ask makes the next query wait.
+	// maxAskWait bounds how long ask makes the next query wait.
 	maxAskWait = 500 * time.Millisecond
 )
 
