@@ -54,9 +54,7 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	case task.Hold, task.Release, task.Move:
 		return c.editWaiting(cmd)
 	case task.Find:
-		reply.IDs, reply.Err = c.find(cmd)
-	case task.Unfinished:
-		reply.IDs = slices.DeleteFunc(slices.Clone(cmd.IDs), func(id uint64) bool { return c.entries[id] == nil })
+		return c.find(cmd)
 	case task.Look:
 		reply.Snapshot = c.snapshot()
 	case task.Explain:

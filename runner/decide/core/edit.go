@@ -92,15 +92,17 @@ func (c *Core) replaceTask(e *entry, t *task.Task) {
 	}
 }
 
-// find returns the IDs of the tasks that cmd names, all of which must exist.
-func (c *Core) find(cmd task.Command) ([]uint64, error) {
-	ids := c.named(cmd)
-	for _, id := range ids {
-		if !c.input.exists(id) {
-			return nil, noTask(id)
+// find carries out a Find.
+func (c *Core) find(cmd task.Command) (reply task.Reply) {
+	reply.IDs = c.named(cmd)
+	for _, id := range reply.IDs {
+		if e := c.entries[id]; e != nil {
+			reply.Tasks = append(reply.Tasks, e.task)
+		} else if !c.input.exists(id) {
+			return task.Reply{Err: noTask(id)}
 		}
 	}
-	return ids, nil
+	return reply
 }
 
 // named returns the IDs in cmd or, if there are none, the IDs of the unfinished tasks of its

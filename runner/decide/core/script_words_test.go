@@ -17,7 +17,7 @@ import (
 )
 
 // verbs are the names of the operations of task.Op.
-var verbs = strings.Fields("none drain rest stop kill fail resize grow join leave pause resume suspend continue add cancel retry look explain hold release move find unfinished")
+var verbs = strings.Fields("none drain rest stop kill fail resize grow join leave pause resume suspend continue add cancel retry look explain hold release move find")
 
 // command gives the run a command, and prints the reply. A word without "=" is a list of IDs.
 func (s *scene) command(verb string, words []string) {

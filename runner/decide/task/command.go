@@ -28,8 +28,7 @@ const (
 	Hold                      // keep the waiting tasks IDs from starting until Release
 	Release                   // undo Hold, or let the waiting tasks IDs start before their time
 	Move                      // make the waiting tasks IDs start before all others if N is negative, otherwise after them
-	Find                      // reply with the named tasks, which must exist
-	Unfinished                // reply with the tasks IDs that have not ended
+	Find                      // reply with the named tasks, which must exist, in IDs, and with the unfinished ones in Tasks
 )
 
 // Command is a request to a run. It names tasks by IDs or, without IDs, all unfinished tasks with Key
@@ -57,7 +56,7 @@ type Reply struct {
 	Err      error     // why the command was not carried out, or only in part; nil if it was
 	Slots    []int     // for Join: the new slots' IDs
 	IDs      []uint64  // the tasks concerned; for Retry, new IDs of failed tasks
-	Tasks    []*Task   // for Hold, Release and Move: the changed tasks; for Retry: the new ones, which a fed run must still Add
+	Tasks    []*Task   // for Find: the unfinished tasks; for Hold, Release and Move: the changed ones; for Retry: the new ones, which a fed run must still Add
 	Snapshot *Snapshot // for Look
 	Wheres   []Where   // for Explain: one for each ID
 	Room     int       // for Add: how many more tasks may be added now

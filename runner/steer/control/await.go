@@ -44,8 +44,8 @@ func (f *follower) join(ids []uint64) (unknown, err error) {
 // a known end.
 func (f *follower) sendPast() (unknown, err error) {
 	before := maps.Clone(f.tasks)
-	for _, id := range f.s.cfg.Do(task.Command{Op: task.Unfinished, IDs: f.unfinished()}).IDs {
-		delete(before, id)
+	for _, t := range f.s.cfg.Do(task.Command{Op: task.Find, IDs: f.unfinished()}).Tasks {
+		delete(before, t.ID)
 	}
 	if len(before) > 0 {
 		err = f.catchUp()

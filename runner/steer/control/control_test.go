@@ -4,7 +4,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -84,8 +83,14 @@ func (r *run) do(cmd task.Command) task.Reply {
 			reply.Wheres = append(reply.Wheres, w)
 		}
 		return reply
-	case task.Unfinished:
-		return task.Reply{IDs: slices.DeleteFunc(cmd.IDs, func(id uint64) bool { return r.wheres[id].State == "ended" })}
+	case task.Find:
+		reply := task.Reply{IDs: cmd.IDs}
+		for _, id := range cmd.IDs {
+			if r.wheres[id].State != "ended" {
+				reply.Tasks = append(reply.Tasks, &task.Task{ID: id})
+			}
+		}
+		return reply
 	}
 	r.did = append(r.did, cmd)
 	return task.Reply{Err: r.err, IDs: cmd.IDs}
