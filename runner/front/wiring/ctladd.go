@@ -38,9 +38,8 @@ const (
 type adder struct {
 	// configuration
 
-	*ctl
-	run      control.Hello
-	addition control.Addition // common to all requests: it has no values
+	*ctl // Adds holds what is common to all requests
+	run  control.Hello
 
 	// state, with --wait
 
@@ -70,7 +69,7 @@ func (c *ctl) add() error {
 	if err != nil {
 		return err
 	}
-	a := &adder{ctl: c, run: h, addition: c.Adds, sem: make(chan struct{}, maxWaits), partial: map[stream][]byte{}}
+	a := &adder{ctl: c, run: h, sem: make(chan struct{}, maxWaits), partial: map[stream][]byte{}}
 	if !h.Values {
 		if c.NoCommand != nil {
 			return c.NoCommand
@@ -79,7 +78,7 @@ func (c *ctl) add() error {
 		if err != nil {
 			return fmt.Errorf("the task would run in the working directory, which is gone: change to another one: %w", err)
 		}
-		a.addition.Lines, a.addition.Dir, a.addition.Env = c.Stdin, task.Bytes(dir), convert[task.Bytes](os.Environ())
+		c.Adds.Lines, c.Adds.Dir, c.Adds.Env = c.Stdin, task.Bytes(dir), convert[task.Bytes](os.Environ())
 	}
 	if c.Wait {
 		a.printStart()
@@ -106,7 +105,7 @@ func (c *ctl) checkRunWord() error {
 
 // printStart prints when the tasks start, if --at was given.
 func (a *adder) printStart() {
-	if at := a.addition.At; !at.IsZero() {
+	if at := a.Adds.At; !at.IsZero() {
 		a.notice("to start at " + at.Local().Format(time.DateTime+" -0700 (MST)"))
 	}
 }
@@ -144,7 +143,7 @@ func (a *adder) send(words []task.Bytes) error {
 		most = max(a.run.MaxQueued/2, 1)
 	}
 	for part := range slices.Chunk(words, most) {
-		all := a.addition
+		all := a.Adds
 		if values {
 			all.Values = part
 		} else {

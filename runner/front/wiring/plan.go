@@ -174,7 +174,7 @@ func (p *plan) planLimits(o *cli.Options) {
 // findJobserver looks for make's jobserver. Its size becomes the number of workers unless an option gives
 // that.
 func (p *plan) findJobserver(o *cli.Options, makeflags string) {
-	if makeflags == "" || o.Jobserver.Mode == "no" || o.Elsewhere() || o.Do == cli.DoAttach {
+	if o.Jobserver.Mode == "no" || o.Elsewhere() || o.Do == cli.DoAttach {
 		return
 	}
 	if auth, found := jobserver.Parse(makeflags); found {
