@@ -207,10 +207,12 @@ func (d *Digest) Close(s task.Stats) error {
 }
 
 // Text returns the digest without colours, or "" if there is none. Call it after Close.
-func (d *Digest) Text() string { return string(task.Uncoloured([]byte(d.printed))) }
+func (d *Digest) Text() string { return uncoloured(d.printed) }
 
-// TotalsLine returns the line with the totals of the run. Call it after Close.
-func (d *Digest) TotalsLine() string { return d.firstLine(&d.Stats) }
+// TotalsLine returns the line with the totals of the run, likewise. Call it after Close.
+func (d *Digest) TotalsLine() string { return uncoloured(d.firstLine(&d.Stats)) }
+
+func uncoloured(text string) string { return string(task.Uncoloured([]byte(text))) }
 
 // report returns the text that Close prints.
 func (d *Digest) report(s task.Stats) string {
