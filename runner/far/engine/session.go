@@ -277,8 +277,7 @@ var errNoAnswer = errors.New("the hub does not answer: try again once it is up")
 // tried again.
 func isTransient(err error) bool {
 	for _, e := range [...]error{
-		errNoAnswer, nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrNoResponders,
-		nats.ErrTimeout, context.DeadlineExceeded,
+		nats.ErrReconnectBufExceeded, nats.ErrNoResponders, nats.ErrTimeout, context.DeadlineExceeded,
 		nats.ErrConnectionClosed, // also if a flush was interrupted, and there is a new connection
 	} {
 		if errors.Is(err, e) {

@@ -88,7 +88,7 @@ func parsePresence(subject string, data []byte) (p Presence, ok bool) {
 	if readJSON(data, &p) != nil || presenceSubject(p.Queue, p.ID) != subject || !validWorker(p.ID) || p.Host == "" {
 		return p, false
 	}
-	p.Slots = min(max(p.Slots, 0), 1<<16)
+	p.Slots = max(p.Slots, 0)
 	return p, true
 }
 

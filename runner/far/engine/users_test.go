@@ -72,7 +72,7 @@ func TestCutAndRefused(t *testing.T) {
 	s, err := dial("nats://"+l.Addr().String(), quiet)
 	require.NoError(t, err)
 	crewtest.Until(t, s.nc.IsReconnecting, "the connection to be lost")
-	require.Equal(t, errRefused, s.explain(nats.ErrDisconnected))
+	require.Equal(t, errRefused, s.explain(nats.ErrTimeout))
 }
 
 // Revocation also reaches clients that connect with a name of the server's own.
