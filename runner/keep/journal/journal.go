@@ -16,7 +16,6 @@
 package journal
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -391,7 +390,8 @@ func (j *Journal) Resumed() (c Counts, ok bool) {
 // joblog or the results tree.
 func (j *Journal) ClearLogged() error {
 	j.contents.table.clearFlags(logged)
-	return cmp.Or(j.append(true, func(b []byte) []byte { return beginLine(b, evUnlogged) }), j.sync())
+	_ = j.append(false, func(b []byte) []byte { return beginLine(b, evUnlogged) })
+	return j.sync()
 }
 
 // Unlogged is an iter.Seq of the start times of tasks that earlier runs finished and that may be

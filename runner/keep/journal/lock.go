@@ -22,21 +22,17 @@ const (
 // ends with the process, however that ends. This process must not open the lock file again: closing
 // any of its descriptors would release the lock.
 func (j *Journal) takeLock() (err error) {
-	if j.lock, err = j.openFile(lockName, os.O_CREATE); err == nil {
-		err = acquireLock(j.lock, j.cfg.Dir)
+	if j.lock, err = j.openFile(lockName, os.O_CREATE); err != nil {
+		return err
 	}
-	return err
-}
-
-func acquireLock(f *os.File, dir string) (err error) {
 	kernel.Poll(lockTimeout, func() bool {
 		lock := unix.Flock_t{Type: unix.F_WRLCK}
-		err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, &lock)
+		err = unix.FcntlFlock(j.lock.Fd(), unix.F_SETLK, &lock)
 		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
 			return true
 		}
-		pid, _ := lockHolder(f) // 0 in another PID namespace
-		err = &InUse{dir, pid}
+		pid, _ := lockHolder(j.lock) // 0 in another PID namespace
+		err = &InUse{j.cfg.Dir, pid}
 		return pid != 0 && !kernel.Dying(pid)
 	})
 	return err

@@ -195,9 +195,6 @@ func (s *Shown) Close(stats task.Stats) error {
 	if j.failure() != nil {
 		return nil // Commit returns the error
 	}
-	err := j.append(true, func(b []byte) []byte { return task.AppendTime(beginLine(b, evClosed), "at", time.Now()) })
-	if err != nil {
-		return err
-	}
+	_ = j.append(false, func(b []byte) []byte { return task.AppendTime(beginLine(b, evClosed), "at", time.Now()) })
 	return j.sync()
 }
