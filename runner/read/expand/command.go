@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -81,20 +82,16 @@ func (c *compiler) argumentPlace(args []arg, at int) place {
 	}
 	if c.family != foreign {
 		b := c.builtinPlace(args[i:], at-i)
-		p.err, p.joined = b.err, joined || b.joined
-		if b.check != anything {
-			p.check = b.check
-		}
+		p.err, p.joined, p.check = b.err, joined || b.joined, cmp.Or(b.check, p.check)
 	}
 	return p
 }
 
 // risky reports whether a command may evaluate or run its arguments.
 func risky(args []arg) bool {
-	i := nameIndex(args)
-	name := args[i].text
-	use, ok := useOf(name)
-	return slices.ContainsFunc(args, takesScript) || args[i].isWrapper() || args[i].obscure || ok && use != asText
+	name := args[nameIndex(args)]
+	use, ok := useOf(name.text)
+	return slices.ContainsFunc(args, takesScript) || name.isWrapper() || name.obscure || ok && use != asText
 }
 
 // scriptBytes are the bytes that distinguish a script from a plain word.
