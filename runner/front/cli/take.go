@@ -159,7 +159,7 @@ func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 		switch {
 		case c.long(w) != nil:
 			hint = "did you mean --" + w + "?"
-		case noName == nil && ctl.Run == "":
+		case (noName == nil || strings.HasPrefix(w, EnginePrefix)) && ctl.Run == "":
 			hint = "if it is a run, write --run " + w
 		}
 		return &UsageError{fmt.Sprintf("%q is not the number of a task", w), hint}
