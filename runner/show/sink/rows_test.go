@@ -204,6 +204,8 @@ func TestDigest(t *testing.T) {
 		d.FlakyFail = c.FlakyFail
 		closeDigest(t, d, eventsOf(t, c.Events))
 		require.Equal(t, string(c.Says), err.String(), c.It)
+		t.Setenv("FORCE_COLOR", "1")
+		require.NotContains(t, d.TotalsLine(), "\x1b")
 	})
 }
 
