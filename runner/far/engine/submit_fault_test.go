@@ -124,16 +124,6 @@ func TestRefusingWorkers(t *testing.T) {
 	})
 }
 
-func TestNoWorkers(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		r := b.run(5, nil)
-		time.Sleep(time.Second)
-		w := b.worker("a", 2, answer)
-		require.NotNil(t, w)
-		r.ok(5)
-	})
-}
-
 // When a lost worker reappears, messages to it are not dropped along with messages to the lost one.
 func TestWorkerIsThereAfterAll(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
@@ -332,11 +322,13 @@ func TestAttemptBeforeConfirmation(t *testing.T) {
 	})
 }
 
-// A worker whose lease was lost says so when it is back, and its tasks start again.
+// A run waits for its first worker. A worker whose lease was lost says so when it is back, and its tasks
+// start again.
 func TestNextLease(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
-		w, _ := b.realWorker(time.Minute)
 		r := b.run(6, nil)
+		time.Sleep(time.Second)
+		w, _ := b.realWorker(time.Minute)
 		begun := time.Now()
 		time.Sleep(time.Second)
 		w.line.cut(45 * time.Second)
