@@ -39,7 +39,6 @@ var texts = map[string]func(c *text) any{
 	"host":       func(c *text) any { return HostName(c.In) },
 	"cap":        func(c *text) any { return IsCapName(c.In) },
 	"duration":   func(c *text) any { return either(ParseDuration(c.In)) },
-	"span":       func(c *text) any { return Span(time.Duration(c.N)) },
 	"size":       func(c *text) any { return either(ParseSize(c.In)) },
 	"bytes":      func(c *text) any { return Size(int64(c.N)) },
 	"nearest":    func(c *text) any { return Nearest(c.In, []string{"show", "shot", "list"}) },
