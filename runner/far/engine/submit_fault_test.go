@@ -193,6 +193,18 @@ func (w *modelWorker) silence(s *session, since time.Duration) {
 	time.Sleep(300 * time.Millisecond)
 }
 
+// ends returns a channel that receives the ends of the run's attempts.
+func ends(t *testing.T, s *session) chan *Final {
+	ends := make(chan *Final, 10)
+	_, err := s.serveMessages(resultSubject(s.user, "run", allWorkers), func(_ string, data []byte) {
+		if fin, err := decode[Final](data, kindFinal); err == nil {
+			ends <- fin
+		}
+	})
+	require.NoError(t, err)
+	return ends
+}
+
 func (w *modelWorker) drain() {
 	w.run.Do(task.Command{Op: task.Drain})
 	<-w.over
@@ -227,14 +239,10 @@ func TestRunOfAnother(t *testing.T) {
 		}
 		w.give(eve, 1)
 		attack()
-		ends := make(chan *nats.Msg, 10)
-		_, err := s.nc.ChanSubscribe(resultSubject(s.user, "run", allWorkers), ends)
-		require.NoError(t, err)
+		ends := ends(t, s)
 		w.give(s, 1)
 		attack()
-		fin, err := decode[Final](crewtest.Receive(t, ends, "the end of the attempt").Data, kindFinal)
-		require.NoError(t, err)
-		require.Equal(t, task.OK, fin.Outcome)
+		require.Equal(t, task.OK, crewtest.Receive(t, ends, "the end of the attempt").Outcome)
 		w.beat(s, Heartbeat{Epoch: 1, Over: true})
 		w.drain()
 	})
@@ -247,9 +255,7 @@ func TestLostOnceEnded(t *testing.T) {
 		w.give(s, 4)
 		time.Sleep(100 * time.Millisecond)
 		w.silence(s, time.Minute)
-		ends := make(chan *nats.Msg, 10)
-		_, err := s.nc.ChanSubscribe(resultSubject(s.user, "run", allWorkers), ends)
-		require.NoError(t, err)
+		ends := ends(t, s)
 		w.beat(s, Heartbeat{Epoch: 1})
 		crewtest.Receive(t, ends, "the end of the attempt")
 		require.Zero(t, w.model.running[keyOf(4)])
@@ -304,19 +310,15 @@ func TestRenewalInterrupted(t *testing.T) {
 func TestAttemptBeforeConfirmation(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		w, s := b.realWorker(8 * time.Second)
-		heard, ends := make(chan *nats.Msg, 100), make(chan *nats.Msg, 100)
+		heard, ends := make(chan *nats.Msg, 100), ends(t, s)
 		_, err := s.nc.ChanSubscribe(presenceSubject("q", allWorkers), heard)
-		require.NoError(t, err)
-		_, err = s.nc.ChanSubscribe(resultSubject(s.user, "run", allWorkers), ends)
 		require.NoError(t, err)
 		m := crewtest.Receive(t, heard, "the worker")
 		p, _ := parsePresence(m.Subject, m.Data)
 		require.NoError(t, s.nc.Publish(taskSubject("q", p.ID, s.user, "run"), encode(kindAttempt, w.attempt(s, 1))))
 		time.Sleep(2 * w.line.delay)
 		w.line.cut(0)
-		fin, err := decode[Final](crewtest.Receive(t, ends, "the end of the attempt").Data, kindFinal)
-		require.NoError(t, err)
-		require.Equal(t, task.OK, fin.Outcome)
+		require.Equal(t, task.OK, crewtest.Receive(t, ends, "the end of the attempt").Outcome)
 		w.beat(s, Heartbeat{Epoch: 1, Over: true})
 		w.drain()
 	})
@@ -372,13 +374,7 @@ func TestSilentRun(t *testing.T) {
 			w.crew.mu.Lock()
 			require.Nil(t, w.crew.beforeEpochLocked(runKey(s.user, "run"), maxEpoch)[0].Records, "the attempt is kept")
 			w.crew.mu.Unlock()
-			ends := make(chan *Final, 10)
-			_, err := s.serveMessages(resultSubject(s.user, "run", allWorkers), func(_ string, data []byte) {
-				if fin, err := decode[Final](data, kindFinal); err == nil {
-					ends <- fin
-				}
-			})
-			require.NoError(t, err)
+			ends := ends(t, s)
 			beat()
 			fin := crewtest.Receive(t, ends, "the end of the attempt")
 			require.Equal(t, task.Lost, fin.Outcome)
