@@ -186,9 +186,11 @@ func (d *Dispatcher) Next(now time.Time) (it *Item, slot int, wait Wait) {
 			return nil, 0, ForPlaces
 		case slot == 0:
 			return nil, 0, ForToken
+		case d.reserveAgainst(it):
+			continue
 		case first:
 			d.unpark(it)
-		case d.reserveAgainst(it) || !d.choose(it):
+		case !d.choose(it):
 			continue
 		}
 		d.start(it, slot)
