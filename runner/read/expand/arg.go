@@ -51,6 +51,9 @@ func argsOf(call *syntax.CallExpr) []arg {
 	args := make([]arg, len(call.Args))
 	for i, w := range call.Args {
 		args[i] = argOf(w)
+		if l, ok := w.Parts[0].(*syntax.Lit); ok && i > 0 && strings.HasPrefix(l.Value, "~") {
+			args[i].text += gap // a directory that the shell knows, such as $HOME
+		}
 	}
 	return args
 }

@@ -278,23 +278,38 @@ func hasCommand(args []arg) bool {
 	return false
 }
 
-// replacing matches xargs among words that NUL bytes separate and, if it replaces a text in the command, that
-// option and the text.
-var replacing = lazily("(?s)[\x00/]xargs\x00(?:(?:.*\x00)?(-[0oprtx]*(?:I\x00?|i)|--r[a-z]*=?)([^\x00]*)\x00)?")
+// xargs describes the options of xargs, also of that of BSD.
+var xargs = runner{takes: "adEIJLnPRSs", attached: "eil", valued: "--arg-file --delimiter --max-args --max-chars --max-procs --process-slot-var"}
 
 // xargsReplaces reports whether xargs inserts its input into the script sc among args.
 func xargsReplaces(args []arg, sc inline) bool {
-	words := join(args[:sc.from], "\x00", arg.String)
-	option := replacing().FindStringSubmatch("\x00" + words + "\x00")
-	switch {
-	case option == nil:
+	x := slices.IndexFunc(args[:sc.from], func(a arg) bool { return a.program() == "xargs" })
+	if x < 0 {
 		return false
-	case option[1] == "":
-		name, _, _ := strings.Cut(sc.shell, " ")
-		return runners[name].operand > 0
 	}
-	with := cmp.Or(option[2], "{}")
-	return slices.ContainsFunc(args[sc.from:sc.to], func(a arg) bool { return !a.isStatic() || strings.Contains(a.text, with) })
+	appends := true
+	for i := x + 1; i < sc.from && strings.HasPrefix(args[i].text, "-"); i++ {
+		option := args[i].text
+		n := len(xargs.flags(option))
+		value, replaces := strings.CutPrefix(option[n:], "i")
+		switch {
+		case strings.HasPrefix(option, "--"):
+			_, value, _ = strings.Cut(option, "=")
+			replaces = strings.HasPrefix(option, "--r")
+		case n < len(option) && strings.Contains("IJ", option[n:n+1]):
+			value, replaces = cmp.Or(option[n+1:], args[i+1].text), true
+		}
+		if i += xargs.valueCount(option); !replaces {
+			continue
+		}
+		appends = false
+		with := cmp.Or(value, "{}")
+		if slices.ContainsFunc(args[sc.from:sc.to], func(a arg) bool { return !a.isStatic() || strings.Contains(a.text, with) }) {
+			return true
+		}
+	}
+	name, _, _ := strings.Cut(sc.shell, " ")
+	return appends && runners[name].operand > 0
 }
 
 // findScript finds the script in the arguments of args[i], which is described by r. A script that
