@@ -23,13 +23,16 @@ func (c Command) operator() string {
 	if len(c.Words) < 2 || c.Shell != "" {
 		return ""
 	}
+	const wraps = "env sudo doas nice ionice nohup time timeout setsid stdbuf chrt taskset"
+	named := false // a word before w is the program
 	for i, w := range c.Words {
 		switch {
-		case hasWord("test [ expr tr -exec -ok -execdir -okdir", path.Base(w)):
+		case hasWord("-exec -ok -execdir -okdir", w), !named && hasWord("test [ expr tr", path.Base(w)):
 			return ""
 		case hasWord(operators, w) && (i == 0 || len(c.Words[i-1]) < 2 || c.Words[i-1][0] != '-'):
 			return w
 		}
+		named = named || !hasWord(wraps, path.Base(w)) && (i == 0 || !strings.HasPrefix(w, "-") && !strings.Contains(w, "=") && strings.Trim(w, "0123456789.smhd") != "")
 	}
 	return ""
 }
