@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"net/http"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
-	"crew/runner/steer/control"
 )
 
 // stale is the age of a status from which on a run counts as not answering.
@@ -42,24 +42,15 @@ func (s *spread) add(f *task.Facts) {
 	s.Sum += took
 }
 
-// metrics holds the metrics of a run.
-type metrics struct {
-	control.Hello
-	Status *control.Status // nil if the run has never sent one
-	Took   spread
-	Up     bool // the run is not over and has sent its status lately
-}
-
 // Labels returns the labels of a run, with the opening brace.
-func (m *metrics) Labels() string {
-	text := labelEscapes.Replace(strings.ToValidUTF8(runName(&m.Hello), "\ufffd"))
-	return fmt.Sprintf(`{run="%s",pid="%d"`, text, m.PID)
+func (s shown) Labels() string {
+	text := labelEscapes.Replace(strings.ToValidUTF8(cmp.Or(s.Name, strconv.Itoa(s.PID)), "\ufffd"))
+	return fmt.Sprintf(`{run="%s",pid="%d"`, text, s.PID)
 }
 
-func (r *run) measure() *metrics {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return &metrics{r.hello, r.status, r.took, r.over.IsZero() && r.status != nil && time.Since(r.status.At) < stale}
+// Up reports whether the run is not over and has sent its status lately.
+func (s shown) Up() bool {
+	return s.Over.IsZero() && s.Status != nil && time.Since(s.Status.At) < stale
 }
 
 // labelEscapes escapes the value of a label.
@@ -71,7 +62,7 @@ func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 //go:embed metrics.tmpl
 var metricsText string
 
-// exposition writes a []*metrics in the text format of OpenMetrics 1.0.
+// exposition writes a []snapshot in the text format of OpenMetrics 1.0.
 var exposition = template.Must(template.New("metrics").Funcs(template.FuncMap{
 	"limits":     func() []string { return limits[:] },
 	"states":     func() []string { return []string{"running", "paused", "draining", "stopping", "done"} },
@@ -87,10 +78,6 @@ var exposition = template.Must(template.New("metrics").Funcs(template.FuncMap{
 
 // showMetrics sends an OpenMetrics exposition of all runs in the list, even ended ones.
 func (s *server) showMetrics(w http.ResponseWriter, _ *http.Request) {
-	var all []*metrics
-	for _, r := range s.list() {
-		all = append(all, r.run.measure())
-	}
 	w.Header().Set("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
-	_ = exposition.Execute(w, all)
+	_ = exposition.Execute(w, s.list())
 }

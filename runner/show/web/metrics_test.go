@@ -25,15 +25,15 @@ func TestExposition(t *testing.T) {
 	status := &control.Status{
 		State: "paused", Rate: 1e-9, Retried: 1e15, Lost: 6, Outcomes: map[string]int64{"ok": 3, "exit": 1}, Progress: control.Progress{Running: 4, Waiting: 5},
 	}
-	status.Slots = make([]task.Slot, 2)
+	status.At, status.Slots = time.Now(), make([]task.Slot, 2)
 	want := crewtest.ReadFile(t, "testdata/metrics.txt")
 	var got strings.Builder
-	require.NoError(t, exposition.Execute(&got, []*metrics{
-		{Hello: control.Hello{PID: 1}},
-		{Hello: control.Hello{PID: 2, Name: "x", Since: time.UnixMilli(1_700_000_000_250)}, Status: status, Took: took, Up: true},
-		{Hello: control.Hello{PID: 3, Name: "x"}},
-		{Hello: control.Hello{PID: 4, Name: "a \"b\\c\n\xff"}},
-	}))
+	var all [4]shown
+	for i, name := range []string{"", "x", "x", "a \"b\\c\n\xff"} {
+		all[i].PID, all[i].Name = i+1, name
+	}
+	all[1].Since, all[1].Status, all[1].Took = time.UnixMilli(1_700_000_000_250), status, took
+	require.NoError(t, exposition.Execute(&got, all))
 	require.Equal(t, want, got.String())
 }
 

@@ -35,7 +35,7 @@ func (s *server) do(w http.ResponseWriter, req *http.Request) {
 		writeError(w, http.StatusGone, errors.New("this run is no longer watched: load the page again"))
 		return
 	}
-	l := r.listed()
+	l := r.now()
 	if !l.Over.IsZero() {
 		writeError(w, http.StatusGone, errors.New("the run is over"))
 		return
@@ -101,7 +101,7 @@ func (s *server) showLog(w http.ResponseWriter, req *http.Request) {
 	began := false
 	flush := http.NewResponseController(w).Flush
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, err = control.Ask(req.Context(), r.listed().Hello, control.Request{Op: "log", Tasks: []uint64{task}, Follow: true}, func(_ []byte, l *control.Reply) error {
+	_, err = control.Ask(req.Context(), r.now().Hello, control.Request{Op: "log", Tasks: []uint64{task}, Follow: true}, func(_ []byte, l *control.Reply) error {
 		if l.Error != "" {
 			return nil
 		}

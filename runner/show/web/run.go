@@ -17,13 +17,16 @@ import (
 // run is a run that is or was watched.
 type run struct {
 	mu     sync.Mutex
-	hello  control.Hello // the state is ended or killed once the run is over
-	over   time.Time     // when it ended; zero if it has not
+	shown  shown
 	lines  lines
 	fold   *history.Fold
-	took   spread          // durations of attempts
-	status *control.Status // the latest, or nil
 	curves []series.Curves // the latest that the run has sent
+}
+
+// shown is what the list of runs and the metrics show of a run.
+type shown struct {
+	view.Listed        // the state is ended or killed once the run is over
+	Took        spread // durations of attempts
 }
 
 func newRun(h control.Hello) *run {
@@ -37,7 +40,7 @@ func newRun(h control.Hello) *run {
 func (r *run) startOver(h control.Hello) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.lines.next() > 0 || !r.hello.Since.Equal(h.Since) {
+	if r.lines.next() > 0 || !r.shown.Since.Equal(h.Since) {
 		r.resetLocked(h)
 	}
 }
@@ -45,7 +48,7 @@ func (r *run) startOver(h control.Hello) {
 // resetLocked drops everything and starts over with h. All open pages have to be loaded again. The caller
 // must hold mu.
 func (r *run) resetLocked(h control.Hello) {
-	r.hello, r.lines, r.fold, r.took, r.curves = h, newLines(), history.NewFold(), spread{}, nil
+	r.shown.Hello, r.shown.Took, r.lines, r.fold, r.curves = h, spread{}, newLines(), history.NewFold(), nil
 	r.fold.Source(cmp.Or(h.Name, "run "+strconv.Itoa(h.PID)))
 	r.fold.Add(&history.Line{Event: control.Event{Name: history.Began, At: h.Since, Text: string(h.Command)}})
 }
@@ -57,7 +60,7 @@ func (r *run) add(line []byte, reply *control.Reply, output []byte) {
 	r.fold.Add(&history.Line{Event: *reply.Event, Facts: reply.Facts, Output: output})
 	r.lines.add(line)
 	if reply.Name == "retried" || reply.Name == "finished" {
-		r.took.add(&reply.Facts)
+		r.shown.Took.add(&reply.Facts)
 	}
 }
 
@@ -66,7 +69,7 @@ func (r *run) setStatus(status *control.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if status != nil {
-		r.status, r.hello.State, r.hello.Progress = status, status.State, status.Progress
+		r.shown.Status, r.shown.State, r.shown.Progress = status, status.State, status.Progress
 	}
 }
 
@@ -74,17 +77,17 @@ func (r *run) setStatus(status *control.Status) {
 func (r *run) end(how string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.hello.State, r.over = how, time.Now()
+	r.shown.State, r.shown.Over = how, time.Now()
 	if how == control.Ended {
-		r.fold.Add(&history.Line{Event: control.Event{Name: history.Over, At: r.over}})
+		r.fold.Add(&history.Line{Event: control.Event{Name: history.Over, At: r.shown.Over}})
 	}
 }
 
-// listed returns the run as the list of runs shows it.
-func (r *run) listed() view.Listed {
+// now returns what to show of the run at this moment.
+func (r *run) now() shown {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return view.Listed{Hello: r.hello, Status: r.status, Over: r.over}
+	return r.shown
 }
 
 // update notes that the run does not answer if h, a new description of a run with the same process ID,
@@ -92,10 +95,10 @@ func (r *run) listed() view.Listed {
 func (r *run) update(h control.Hello) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.over.IsZero() && h.State == control.Silent {
-		r.hello.State = h.State
+	if r.shown.Over.IsZero() && h.State == control.Silent {
+		r.shown.State = h.State
 	}
-	return sameRun(&r.hello, &h)
+	return sameRun(&r.shown.Hello, &h)
 }
 
 // hasLines reports whether id identifies the run's lines.
@@ -126,7 +129,7 @@ func (r *run) report() (rep *history.Report, id string, next int) {
 	rep = r.fold.Report()
 	if len(r.curves) > 0 { // also from before the run was watched, but perhaps without its last moments
 		rep.Archive = r.curves[1:]
-		if r.over.IsZero() || rep.Curves.Start.Sub(r.curves[0].Start) > time.Second {
+		if r.shown.Over.IsZero() || rep.Curves.Start.Sub(r.curves[0].Start) > time.Second {
 			rep.Curves = r.curves[0]
 		}
 	}
@@ -138,7 +141,7 @@ const askTime = time.Second
 
 // askCurves asks the run for its curves, unless it is over or does not answer.
 func (r *run) askCurves(ctx context.Context) {
-	l := r.listed()
+	l := r.now()
 	if !l.Over.IsZero() || l.State == control.Silent {
 		return
 	}
@@ -168,9 +171,9 @@ func (r *run) since(id string, next int) (n news) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	batch, ok := r.lines.from(next)
-	n = news{lines: batch, status: r.status, feeds: r.hello.Feeds, lost: !ok || id != r.lines.id, rest: next+len(batch) < r.lines.next()}
-	if !r.over.IsZero() && !n.rest {
-		n.over = r.hello.State
+	n = news{lines: batch, status: r.shown.Status, feeds: r.shown.Feeds, lost: !ok || id != r.lines.id, rest: next+len(batch) < r.lines.next()}
+	if !r.shown.Over.IsZero() && !n.rest {
+		n.over = r.shown.State
 	}
 	return n
 }

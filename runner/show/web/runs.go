@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"crew/runner/show/view"
 	"crew/runner/steer/control"
 )
 
@@ -65,10 +64,10 @@ func (s *server) find(pid string) *run {
 	return s.runs[n]
 }
 
-// snapshot is a run with what the list showed of it at one moment.
+// snapshot is a run with what to show of it at one moment.
 type snapshot struct {
 	run *run
-	view.Listed
+	shown
 }
 
 // list returns the runs: first those that are not over, oldest first, then the others, the last to end
@@ -77,7 +76,7 @@ func (s *server) list() (list []snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.runs {
-		list = append(list, snapshot{r, r.listed()})
+		list = append(list, snapshot{r, r.now()})
 	}
 	slices.SortFunc(list, func(a, b snapshot) int {
 		if a.Over.IsZero() || b.Over.IsZero() {

@@ -11,7 +11,7 @@ import (
 
 // follow watches the run until it is over or ctx ends. The run first repeats what happened before.
 func (r *run) follow(ctx context.Context) {
-	h := r.listed().Hello
+	h := r.now().Hello
 	var tails history.Tails // of the attempt in the next line
 	how := control.Watch(ctx, h, func(line []byte, reply *control.Reply) error {
 		switch {

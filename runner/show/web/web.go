@@ -13,7 +13,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +22,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -32,7 +30,6 @@ import (
 	"crew/runner/decide/task"
 	"crew/runner/show/history"
 	"crew/runner/show/view"
-	"crew/runner/steer/control"
 )
 
 const (
@@ -231,6 +228,3 @@ func (s *server) showParts(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_ = view.Parts(w, report, placeOf(id, next))
 }
-
-// runName returns the name of a run or, if it has none, its process ID.
-func runName(h *control.Hello) string { return cmp.Or(h.Name, strconv.Itoa(h.PID)) }
