@@ -17,7 +17,7 @@ type Units struct {
 // patience returns how many items may overtake a waiting item before its claim is reserved.
 func (d *Dispatcher) patience() int { return 4 * d.slots.places(d.slots.ids).all }
 
-// claims holds the items that wait for their claims, and counts the units that are taken. The
+// claims holds the items that have passed their gates, and counts the units that are taken. The
 // rules:
 //
 //  1. An item takes everything that it claims when it starts. Until then it holds none of it.
@@ -97,17 +97,17 @@ func (c *claims) addTaken(of *Claim, by int, at *host) {
 	}
 }
 
-// grant lets an item that has passed its gate wait for a slot or, in the line of its claim, for that, too. It
-// returns false if the line is early, so that the item holds up no others of its key.
+// grant lets an item that has passed its gate wait in the line of its claim, which also holds the items
+// without one. It returns false if the line is early, so that the item holds up no others of its key.
 func (d *Dispatcher) grant(it *Item) bool {
-	if it.Claim == nil {
-		d.granted.insert(it)
-		return true
+	claim := it.Claim
+	if claim == nil {
+		claim = &Claim{}
 	}
-	i := slices.IndexFunc(d.lines, func(l *line) bool { return l.claim.equals(it.Claim) })
+	i := slices.IndexFunc(d.lines, func(l *line) bool { return l.claim.equals(claim) })
 	if i < 0 {
 		i = len(d.lines)
-		d.lines = append(d.lines, &line{claim: it.Claim, early: d.stranded(it.Claim)})
+		d.lines = append(d.lines, &line{claim: claim, early: d.stranded(claim)})
 		d.lines[i].queue.line = d.lines[i]
 	}
 	d.park(&d.lines[i].queue, it)

@@ -40,7 +40,6 @@ type Dispatcher struct {
 	slots  *slots // of the policy
 	gates
 	claims
-	granted queue // items that have passed their gate, or came back, and wait for a slot only
 }
 
 // Wait says why an item waits, in the words of task.Cause.
@@ -130,21 +129,10 @@ func (d *Dispatcher) settle() {
 	}
 }
 
-// Ready returns a slot with free capacity and an item, queued or granted, for it; 0 for none.
+// Ready returns a slot with free capacity and a queued item for it; 0 for none.
 func (d *Dispatcher) Ready() int {
 	d.settle()
 	return d.slots.leastLoaded(func(id int) bool { return d.peek(id) != nil })
-}
-
-// peek returns the next item, queued or granted, for a slot with free capacity; nil for none.
-func (d *Dispatcher) peek(slot int) *Item {
-	it := d.Policy.peek(slot)
-	for _, c := range d.granted.items[d.granted.head:] {
-		if (it == nil || c.Rank <= it.Rank) && d.fits(c, slot) {
-			return c
-		}
-	}
-	return it
 }
 
 // Free returns the emptiest slot that would take an item now, if it were queued alone; 0 for none.
@@ -227,13 +215,9 @@ func (d *Dispatcher) allows(slot int) bool {
 	return d.limits.AllowSlot == nil || d.limits.AllowSlot(slot)
 }
 
-// choose takes an item out of its queue, and reports whether it may start. If not, the item is parked,
-// granted or awaited.
+// choose takes an item out of its queue, and reports whether it may start. If not, the item is parked or
+// awaited.
 func (d *Dispatcher) choose(it *Item) bool {
-	if it.queue == &d.granted {
-		it.leave()
-		return true
-	}
 	d.pop(it, true)
 	switch {
 	case d.limits.AllowItem != nil && !d.limits.AllowItem(it.ID):
@@ -286,12 +270,9 @@ func (d *Dispatcher) Push(it *Item) bool {
 	return d.Policy.Push(it)
 }
 
-// Return queues an item again that its slot gave back before it had begun. It goes before all
-// others of its rank.
-func (d *Dispatcher) Return(it *Item) bool {
-	d.pass(it)
-	return true
-}
+// Return parks an item that its slot gave back before it had begun. It goes before all others of its
+// rank.
+func (d *Dispatcher) Return(it *Item) { d.pass(it) }
 
 // Done ends an item in its slot, as Policy.Done does.
 func (d *Dispatcher) Done(slot int, it *Item, again bool) {
@@ -309,9 +290,6 @@ func (d *Dispatcher) Remove(it *Item) bool {
 	switch g, q := d.byKey[it.Key], it.queue; {
 	case q == nil:
 		return false
-	case q == &d.granted:
-		it.leave()
-		d.leaveGate(it.Key, false)
 	case q.line != nil:
 		d.unpark(it)
 		if !q.line.early {
@@ -329,5 +307,4 @@ func (d *Dispatcher) Remove(it *Item) bool {
 // Abandon gives up the queued and parked items, without removing each. Nothing may start afterwards.
 func (d *Dispatcher) Abandon() {
 	d.gates, d.lines, d.reserved = gates{}, nil, nil
-	d.granted = queue{}
 }

@@ -10,8 +10,8 @@
 //  3. The gate of the item's key must be open: PerKey and KeyRate (gate.go).
 //  4. The item takes what it claims: several places, or units of limits by name (claim.go).
 //
-// Steps 3 and 4 park the item until the limit allows it, so that others can pass it. Without a claim
-// it is granted then: it waits for a slot only, and starts before all others of its rank.
+// Steps 3 and 4 park the item until the limit allows it, so that others can pass it. An item whose gate
+// was closed starts before all others of its rank, even if it waits for a slot only.
 //
 // The other types stand alone: Delay and Rate tell when something is due, Auto chooses the number of
 // workers, Reorder and Ranges keep track of sequences, and a FreeList saves allocations.

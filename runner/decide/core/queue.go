@@ -33,7 +33,7 @@ type queue struct {
 	paused    bool
 	halted    bool // paused by Config.Halt
 
-	pushes                  int64 // calls of push that queued a task
+	pushes                  int64 // calls of push
 	edits                   int64 // holds, releases and moves
 	lowestRank, highestRank int64 // given by hand so far
 	lowest, highest         int64 // ranks of priorities since no task waited
@@ -69,17 +69,14 @@ func (q *queue) readAhead() int { return q.count[queued] + q.count[checking] }
 
 // push queues a task. It returns false if no slot would ever take it.
 func (q *queue) push(e *entry) bool {
-	push := q.ready.Push
+	q.pushes++
+	e.nth = q.pushes
+	q.setState(e, queued)
 	if e.cameBack && e.recalled {
-		push = q.ready.Return
+		q.ready.Return(&e.item)
+		return true
 	}
-	ok := push(&e.item)
-	if ok {
-		q.pushes++
-		e.nth = q.pushes
-		q.setState(e, queued)
-	}
-	return ok
+	return q.ready.Push(&e.item)
 }
 
 // age returns the rank of a task that is read now, given the rank of its priority.
