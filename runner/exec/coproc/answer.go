@@ -141,12 +141,7 @@ func (w *worker) takeAnswer(p []byte) {
 		_, _ = s.Write(p)
 	} else {
 		w.keepPartial(p)
-		if w.partial.To = s.To; s.To != nil {
-			_, _ = w.partial.Kept.WriteTo(s.To) // the sink reports an error to the run
-		}
-		if w.Plan.Keeps() {
-			*s, w.partial = w.partial, *s
-		}
+		s.Take(&w.partial)
 		w.dropPartial()
 	}
 	w.recordAnswered(0, true)

@@ -79,7 +79,7 @@ type Stream struct {
 	Size int64          // number of bytes written so far, with those that were dropped
 
 	tail  []byte
-	fault error // the first error of Kept
+	fault error // the first error of Kept or To
 }
 
 // Room is the rest of a task.Bound, which the streams of an attempt share.
@@ -103,7 +103,7 @@ func (r *Room) settle(to *task.Result) {
 	}
 }
 
-// Write stores p and passes it to To, as far as there is Room. It never fails: after an error of Kept, which
+// Write stores p and passes it to To, as far as there is Room. It never fails: after an error, which
 // Streams.Fault returns, it stores nothing more.
 func (s *Stream) Write(p []byte) (int, error) {
 	n := len(p)
@@ -114,7 +114,8 @@ func (s *Stream) Write(p []byte) (int, error) {
 		p = p[:min(left, int64(n))]
 	}
 	if s.To != nil {
-		_, _ = s.To.Write(p) // the sink itself reports an error to the run
+		_, err := s.To.Write(p)
+		s.fault = cmp.Or(s.fault, err)
 	}
 	switch {
 	case s.Kept == nil:
@@ -123,6 +124,18 @@ func (s *Stream) Write(p []byte) (int, error) {
 		_, s.fault = s.Kept.Write(p)
 	}
 	return n, nil
+}
+
+// Take moves to s, which is empty, what another stream has stored, and passes it to To.
+func (s *Stream) Take(from *Stream) {
+	if s.To != nil {
+		_, err := from.Kept.WriteTo(s.To)
+		s.fault = cmp.Or(from.fault, err)
+	}
+	if s.Kept != nil {
+		s.fault = cmp.Or(from.fault, s.fault)
+		s.Kept, from.Kept = from.Kept, s.Kept
+	}
 }
 
 // AppendTail appends p to last, the end of an output, and shortens the result to the last tailSize

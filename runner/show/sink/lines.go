@@ -48,8 +48,8 @@ type lineWriter struct {
 	unfinished *spool.Buffer // the unfinished line, or nil
 }
 
-// Write passes on the complete lines of p and keeps the rest. It never fails.
-func (w *lineWriter) Write(p []byte) (int, error) {
+// Write passes on the complete lines of p and keeps the rest. It returns an error if it cannot keep it.
+func (w *lineWriter) Write(p []byte) (n int, err error) {
 	end := bytes.LastIndexByte(p, '\n') + 1
 	if end > 0 {
 		w.passOn(p[:end])
@@ -58,10 +58,10 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		if w.unfinished == nil {
 			w.unfinished = w.s.cfg.Store.Buffer()
 		}
-		_, err := w.unfinished.Write(p[end:])
+		_, err = w.unfinished.Write(p[end:])
 		w.s.noteError(err)
 	}
-	return len(p), nil
+	return len(p), err
 }
 
 // Close passes on an unfinished line. It never fails. There must be no Write after it.
