@@ -19,13 +19,10 @@ type groups struct {
 	starting  sync.RWMutex // read-locked while a process starts; locked from suspend to resume
 	suspended atomic.Bool  // true from suspend to resume: no group may continue
 	mu        sync.Mutex
-	live      []*process // by row; nil in free rows
+	live      []*process // by row, from before they start; nil in free rows
 	table     []int32    // process group IDs by row, negated once the leader has been reaped; shared with the guardian
 	lease     *lease     // follows table in the shared memory
 }
-
-// unstarted occupies the row of a process that is about to start.
-var unstarted = new(process)
 
 // reserve assigns a row to a process that is about to start. It returns the address at which the
 // kernel has to store the process's ID, or nil if the table is full. The caller must call add or abandon
@@ -38,7 +35,7 @@ func (g *groups) reserve(p *process) *int32 {
 		p.row = len(g.live)
 		g.live = append(g.live, nil)
 	}
-	g.live[p.row] = unstarted
+	g.live[p.row] = p
 	g.lease.starts.Add(1)
 	if p.row < len(g.table) {
 		return &g.table[p.row]
@@ -49,7 +46,9 @@ func (g *groups) reserve(p *process) *int32 {
 // add adds a process that has just started.
 func (g *groups) add(p *process) {
 	g.mu.Lock()
-	g.live[p.row] = p
+	if p.begun = true; p.killed {
+		p.killSoon()
+	}
 	g.publishLocked(p.row, p.pid)
 	g.startedLocked()
 }
@@ -100,17 +99,15 @@ func (g *groups) hasAny() bool {
 	return slices.ContainsFunc(g.live, func(p *process) bool { return p != nil })
 }
 
-// each calls f for every live process.
+// each calls f for every live process that has been added.
 func (g *groups) each(f func(*process)) {
 	g.mu.Lock()
-	live := slices.Clone(g.live)
+	live := slices.DeleteFunc(slices.Clone(g.live), func(p *process) bool { return p == nil || !p.begun })
 	g.mu.Unlock()
 	// f locks a process, and reap locks mu while it holds that lock. So f must not be called with mu
 	// held.
 	for _, p := range live {
-		if p != nil && p != unstarted {
-			f(p)
-		}
+		f(p)
 	}
 }
 

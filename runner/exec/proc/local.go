@@ -119,11 +119,15 @@ func (l *Local) Close() error {
 
 // Kill kills the processes of an attempt and does not wait for their end. See runner.Executor.
 func (l *Local) Kill(id uint64, attempt int) {
-	l.groups.each(func(p *process) {
-		if p.Task.ID == id && p.Number == attempt {
-			go p.terminate(task.OutcomeOf(context.Cause(p.ctx)), true) // terminate may still be running because ctx is done
+	l.groups.mu.Lock()
+	defer l.groups.mu.Unlock()
+	for _, p := range l.groups.live {
+		if p != nil && p.Task.ID == id && p.Number == attempt {
+			if p.killed = true; p.begun {
+				p.killSoon()
+			}
 		}
-	})
+	}
 }
 
 // Lease makes the guardian kill all process groups once the given time has passed, even if this

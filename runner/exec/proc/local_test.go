@@ -205,12 +205,25 @@ func gone(t *testing.T, pgid int) {
 	}, "the end of group %d", pgid)
 }
 
-func TestNothingStartsOnceItIsCancelled(t *testing.T) {
+// What is killed while it starts does not run on, and after that nothing starts.
+func TestKillWhileItStarts(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	r := local(t, nil).Run(ctx, task.Attempt{Task: sh("echo never"), Number: 1})
-	require.Equal(t, task.Cancelled, r.Outcome)
-	require.Zero(t, r.PID)
+	ready := t.TempDir() + "/ready"
+	var l *Local
+	l = local(t, func(c *Config) {
+		c.Plan.Show = task.ShowLines
+		c.Open = func(task.Attempt) (out, err io.WriteCloser) {
+			crewtest.Exists(t, ready)
+			cancel()
+			l.Kill(7, 1)
+			return new(crewtest.Output), new(crewtest.Output)
+		}
+	})
+	for _, signal := range []syscall.Signal{syscall.SIGKILL, 0} {
+		r := l.Run(ctx, task.Attempt{Task: sh("trap '' TERM; echo >" + ready + "; sleep 2"), Number: 1})
+		require.Equal(t, task.Cancelled, r.Outcome)
+		require.Equal(t, []any{int(signal), signal > 0}, []any{r.Signal, r.PID > 0})
+	}
 }
 
 func TestAFullDiskIsAFaultAndEndsTheTask(t *testing.T) {

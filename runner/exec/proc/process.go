@@ -54,6 +54,11 @@ type process struct {
 	stopReported bool         // the user knows that the task has stopped; used by the guardian's timer
 	lastOutput   atomic.Int64 // time of the last output, or of the start, by Local.Clock; with Config.Idle
 
+	// state under groups.mu
+
+	begun  bool // it has been added
+	killed bool // Kill was called
+
 	// state shared with the goroutines that signal the process
 
 	mu      sync.Mutex
@@ -78,6 +83,10 @@ func (p *process) unpin() {
 	p.pin.Release()
 	p.pin = nil
 }
+
+// killSoon kills the group and its descendants, and does not wait for that: terminate may still be running
+// because ctx is done.
+func (p *process) killSoon() { go p.terminate(task.OutcomeOf(context.Cause(p.ctx)), true) }
 
 // terminate asks the group and its descendants to end, once, and kills them if they do not end in time. With
 // kill, it kills them now. The outcome of the attempt will be why, unless its leader has exited before.
