@@ -180,7 +180,7 @@ func (w *worker) takeUnexpectedLine(p []byte) {
 		what += ": if that means that the worker is ready, add --worker-ready REGEX"
 	}
 	w.noteNeverRead("it wrote " + what)
-	w.endWorker(false)
+	w.endWorker(task.Cancelled, false)
 	switch {
 	case w.neverReadWhy != "": // reap will report it
 		return
@@ -198,7 +198,7 @@ func (w *worker) badAnswer(came string) {
 	if f := w.attempts[0]; f.Outcome == 0 {
 		f.Outcome, f.Err = task.BadAnswer, w.errUnexpected(f.Task.ID, came)
 	}
-	w.endWorker(false)
+	w.endWorker(task.Cancelled, false)
 }
 
 // errUnexpected returns an error for an answer that violates the protocol.

@@ -14,16 +14,11 @@ import (
 )
 
 // endWorker asks the worker to end, and kills it after the grace period if it has not ended. If kill is
-// true, it kills it at once. It does not wait: reap follows when the worker has exited.
-func (w *worker) endWorker(kill bool) {
-	grace, why := w.Limit.KillAfter, task.Cancelled
-	for i, f := range w.attempts {
-		if i == 0 {
-			grace = cmp.Or(f.Task.KillAfter, grace)
-		}
-		if f.Outcome == task.Memory {
-			why = task.Memory
-		}
+// true, it kills it at once. For why see proc.Worker.Terminate. It does not wait: reap follows when the worker has exited.
+func (w *worker) endWorker(why task.Outcome, kill bool) {
+	grace := w.Limit.KillAfter
+	if len(w.attempts) > 0 {
+		grace = cmp.Or(w.attempts[0].Task.KillAfter, grace)
 	}
 	w.asked, w.retired = true, true
 	kernel.Close(&w.In)
@@ -40,7 +35,7 @@ func (w *worker) endHungUp() {
 	if !w.asked && w.owesAnswer(w.bytesRead()) {
 		w.badAnswer("none before it closed " + stream)
 	}
-	w.endWorker(false)
+	w.endWorker(task.Cancelled, false)
 }
 
 // noteNeverRead records why the worker is ended, if it has not read any record.

@@ -53,7 +53,7 @@ func (w *worker) checkReady() {
 	switch {
 	case limit > 0 && w.reached(w.born+limit):
 		w.noteNeverRead(fmt.Sprintf("it did not say within %v that it is ready: expected %s", limit, line)) // workerDied adds its stderr
-		w.endWorker(false)
+		w.endWorker(task.Cancelled, false)
 	case w.reached(w.born+readyAfter) && w.slow.CompareAndSwap(false, true):
 		w.notify(fmt.Sprintf("has not said that it is ready for %d s: expected %s%s",
 			int(readyAfter.Seconds()), line, w.stderrHint()))

@@ -178,7 +178,7 @@ func (l *loop) removeAttempt(i int) {
 func (l *loop) handleEndRequests(requests []endRequest) {
 	for _, o := range requests {
 		if o.id == 0 && l.w != nil {
-			l.w.endWorker(o.kill)
+			l.w.endWorker(o.why, o.kill)
 		}
 		for i := len(l.attempts) - 1; i >= 0; i-- {
 			f := l.attempts[i]
@@ -193,7 +193,7 @@ func (l *loop) handleEndRequests(requests []endRequest) {
 			if f.Outcome == 0 {
 				f.Outcome = o.why
 			}
-			l.w.endWorker(o.kill)
+			l.w.endWorker(o.why, o.kill)
 		}
 	}
 }

@@ -166,7 +166,7 @@ func (w *worker) giveStderr(p []byte) {
 func (w *worker) checkRoom(f *openAttempt) {
 	if f.Outcome == 0 && f.output.Out.Room.Ends() {
 		f.Outcome = task.TooMuch
-		w.endWorker(false)
+		w.endWorker(task.Cancelled, false)
 	}
 }
 

@@ -40,7 +40,7 @@ func (w *worker) writeFailed(err error) {
 	case io.ErrUnexpectedEOF:
 		f := w.attempts[w.encoded]
 		f.Outcome, f.Err = task.StartFailed, fmt.Errorf("the input has become shorter than block %d", f.record())
-		w.endWorker(false)
+		w.endWorker(task.Cancelled, false)
 	default: // the worker may still answer the records that it has read, or be about to end
 		w.retired, w.stdinClosed = true, true
 		w.hangUpAt = min(w.hangUpAt, w.now+closeGrace)

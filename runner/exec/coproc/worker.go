@@ -252,7 +252,7 @@ func (w *worker) checkTimeouts() {
 			continue
 		}
 		f.Outcome = task.Timeout
-		w.endWorker(false)
+		w.endWorker(task.Cancelled, false)
 	}
 }
 

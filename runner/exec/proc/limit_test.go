@@ -138,4 +138,9 @@ func TestTimeout(t *testing.T) {
 	require.Equal(t, int(syscall.SIGKILL), r.Signal)
 	require.NoError(t, r.Err)
 	require.GreaterOrEqual(t, r.Duration(), ignores.Timeout+20*time.Millisecond)
+	ignores.KillAfter = 10 * time.Second
+	time.AfterFunc(2*ignores.Timeout, func() {
+		l.groups.each(func(p *process) { p.terminate(task.Memory, false) })
+	})
+	require.Less(t, run(l, ignores).Duration(), ignores.KillAfter, "it takes memory that others lack")
 }

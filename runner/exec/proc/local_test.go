@@ -173,9 +173,13 @@ func TestEnds(t *testing.T) {
 			tk.ID = 100 + last.Add(1)
 			go func() { done <- l.Run(ctx, task.Attempt{Task: tk, Number: 1}) }()
 			if c.Asked {
-				want = task.Memory
+				var cause error // leaves it the time to say that it is deaf
+				if c.Kill != "deaf" {
+					cause = task.ErrMemory
+				}
+				want = task.OutcomeOf(cause)
 				says("ready")
-				cancel(task.ErrMemory)
+				cancel(cause)
 			}
 			if c.Kill != "" {
 				says(c.Kill)

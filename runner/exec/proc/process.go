@@ -97,10 +97,9 @@ func (p *process) terminate(why task.Outcome, kill bool) {
 }
 
 func (p *process) terminateLocked(why task.Outcome, kill bool) {
-	if p.reaped || p.pid == 0 || p.asked && !kill {
+	if p.reaped || p.pid == 0 || p.asked && !kill && why != task.Memory {
 		return
 	}
-	p.asked = true
 	wait := p.limit.KillAfter
 	switch {
 	case kill:
@@ -109,7 +108,10 @@ func (p *process) terminateLocked(why task.Outcome, kill bool) {
 		wait = min(wait, memoryGrace)
 	}
 	now, _ := p.Clock.Now()
-	p.due = now + wait
+	if p.asked && !kill { // it may have been asked for another reason before memory was short
+		wait = min(wait, p.due-now)
+	}
+	p.asked, p.due = true, now+wait
 	p.timer.Reset(wait)
 	if p.endedBy == 0 && !p.exited && !kernel.Exited(p.pid, unix.WNOHANG) {
 		p.endedBy = why
