@@ -53,7 +53,8 @@ func bashism(script string) (string, error) {
 		case *syntax.WordIter:
 			name = braceExpansion(n.Items)
 		case *syntax.Lit:
-			if strings.Contains(n.Value, "#") && inArithmetic(stack) {
+			// a # within ${…} is another one
+			if w, ok := stack[len(stack)-2].(*syntax.Word); ok && strings.Contains(n.Value, "#") && isArithmetic(stack[len(stack)-3], w) {
 				name = "# in arithmetic"
 			}
 		case *syntax.Subshell:
