@@ -1,6 +1,7 @@
 package wiring
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"time"
@@ -62,13 +63,10 @@ func (w *wiring) finishDetached(e core.Ending) ending {
 		return ending{err: e.Err}
 	}
 	why := map[core.Reason]string{
-		core.Halted: "--halt ended it", core.Late: "its --deadline has passed", core.BadCommand: "its command cannot be run", core.Requested: "it was cancelled",
+		core.Halted: "--halt ended it", core.Late: "its --deadline has passed", core.BadCommand: "its command cannot be run",
 	}[e.Reason]
-	if e.Err != nil {
-		why = e.Err.Error()
-	}
-	if e.Err != nil && e.Reason == core.Requested {
-		why = "it was " + why
+	if e.Reason == core.Requested {
+		why = "it was " + cmp.Or(e.Err, task.ErrCancelled).Error()
 	}
 	return ending{err: w.detached.Finish(&e.Stats, statusOf(e, w.opts.Failure), why)}
 }

@@ -148,18 +148,17 @@ func (c *conn) explain(r *Request) (reply *Reply, err error) {
 	return reply, err
 }
 
-// do carries out a command. If a client on another machine ends tasks, the run learns the name of the client.
+// do carries out a command. If a client ends the run, or one on another machine ends tasks, the run learns
+// by whom.
 func (c *conn) do(cmd task.Command) task.Reply {
-	if cmd.Op == task.Explain {
+	l, remote := c.link.(remoteLink)
+	switch {
+	case cmd.Op == task.Explain:
 		return c.s.ask(cmd) // the run may have to examine all tasks
-	}
-	if l, is := c.link.(remoteLink); is {
-		switch cmd.Op {
-		case task.Cancel:
-			cmd.Err = errors.New("cancelled by " + l.from)
-		case task.Drain, task.Stop:
-			cmd.Err = errors.New("ended by " + l.from)
-		}
+	case cmd.Op == task.Drain || cmd.Op == task.Stop:
+		cmd.Err = errors.New("ended by " + cmp.Or(l.from, "crew ctl"))
+	case cmd.Op == task.Cancel && remote:
+		cmd.Err = errors.New("cancelled by " + l.from)
 	}
 	return c.s.cfg.Do(cmd)
 }
