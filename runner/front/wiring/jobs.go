@@ -13,7 +13,6 @@ import (
 
 	"crew/runner/decide/task"
 	"crew/runner/exec/machine"
-	"crew/runner/exec/proc"
 	"crew/sched"
 )
 
@@ -155,15 +154,6 @@ func repeat(pause time.Duration, f func() (pause time.Duration)) (stop func()) {
 		}
 	}()
 	return func() { close(quit); <-done }
-}
-
-// maxTasks returns how many tasks can run at a time with the given numbers of descriptors and of
-// processes and threads. It allows four descriptors for each task and 32 for crew.
-func maxTasks(files uint64, processes int64) int {
-	if files < 32+4 {
-		return 1
-	}
-	return int(min(maxJobs, (files-32)/4, uint64(proc.AtOnce(processes))))
 }
 
 // watchFiles calls changed when one of the files was changed, replaced or removed, and has then stayed the

@@ -29,9 +29,9 @@ const (
 	// runFiles is how many descriptors a run uses at most with one task at a time, not counting its input
 	// and the directories of made files.
 	runFiles = proc.LeastFiles + 18
-	// workerFiles is the number of descriptors of a persistent worker: its standard streams, a pidfd, and
-	// an eventfd that wakes its goroutine.
-	workerFiles = 5
+	// taskFiles is the number of descriptors of a task, and workerFiles that of a persistent worker: its
+	// standard streams, a pidfd, and an eventfd that wakes its goroutine.
+	taskFiles, workerFiles = 4, 5
 )
 
 // checkLimits returns an error if the limits on files or processes are too low for the run.
@@ -41,7 +41,7 @@ func checkLimits(o *cli.Options, p plan) error {
 		return fmt.Errorf("the run needs %d open files, and the limit is %d: raise the limit with ulimit -n",
 			int64(most)-left+need, most)
 	}
-	if n, can := int64(p.jobs), mostWorkers(o); can < n {
+	if n, can := int64(p.jobs), 1+(left-need)/workerFiles; keepsFiles(o) && can < n {
 		return fmt.Errorf("%d persistent workers need %d open files, and the limit is %d: raise the limit with ulimit -n, or write -j%d",
 			n, int64(most)-left+need+workerFiles*(n-1), most, can)
 	}
@@ -51,12 +51,17 @@ func checkLimits(o *cli.Options, p plan) error {
 	return nil
 }
 
-// mostWorkers returns how many workers the run has enough descriptors for. Only persistent ones keep theirs.
-func mostWorkers(o *cli.Options) int64 {
-	if o.Coproc.Words == "" || o.Far() {
-		return math.MaxInt64
+// keepsFiles reports whether the workers keep their descriptors between tasks.
+func keepsFiles(o *cli.Options) bool { return o.Coproc.Words != "" && !o.Far() }
+
+// mostTasks returns how many tasks can run at a time with the descriptors that are left and with a
+// number of processes and threads.
+func mostTasks(o *cli.Options, processes int64) int {
+	each := int64(taskFiles)
+	if keepsFiles(o) {
+		each = workerFiles
 	}
-	return max(1, 1+(proc.FilesLeft()-filesNeeded(o))/workerFiles)
+	return int(min(maxJobs, proc.AtOnce(processes), max(1, 1+(proc.FilesLeft()-filesNeeded(o))/each)))
 }
 
 // filesNeeded returns the number of descriptors that suffice for the run with one task at a time.

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
-	"syscall"
 	"time"
 
 	"crew/runner/decide/core"
 	"crew/runner/decide/task"
 	"crew/runner/exec/jobserver"
-	"crew/runner/exec/kernel"
 	"crew/runner/exec/machine"
 	"crew/runner/front/cli"
 	"crew/runner/show/sink"
@@ -58,7 +56,7 @@ const attachJobs = 4
 func newPlan(o *cli.Options, getenv func(string) string, person bool) (p plan, err error) {
 	here := machine.New("")
 	p.processes = here.Processes()
-	can := int(min(int64(maxTasks(kernel.Limit(syscall.RLIMIT_NOFILE), p.processes)), mostWorkers(o)))
+	can := mostTasks(o, p.processes)
 	switch written := o.Pool.Jobs; written {
 	case "":
 	case "auto":

@@ -2,7 +2,6 @@ package wiring
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -76,16 +75,10 @@ func TestJobs(t *testing.T) {
 	})
 }
 
-// TestMaxTasks checks that the limits on descriptors and processes bound the number of tasks.
-func TestMaxTasks(t *testing.T) {
-	for _, c := range []struct {
-		files     uint64
-		processes int64
-		want      int
-	}{
-		{1024, math.MaxInt64, 248}, {math.MaxInt64, math.MaxInt64, maxJobs}, {1 << 20, 100 + kernel.SignalThreads, 44}, {1 << 20, 50 + kernel.SignalThreads, 19}, {10, 100, 1}, {36, 1, 1}, {40, 1, 1},
-	} {
-		require.Equal(t, c.want, maxTasks(c.files, c.processes))
+// TestMostTasks checks that the limits on processes and on workers bound the number of tasks.
+func TestMostTasks(t *testing.T) {
+	for processes, want := range map[int64]int{100 + kernel.SignalThreads: 44, 50 + kernel.SignalThreads: 19, 1: 1} {
+		require.Equal(t, want, mostTasks(parsed(t), processes))
 	}
 	for flags, jobs := range map[string]int{" -j7": 7, " -j99999999": maxJobs, " -j-7": 0} {
 		var p plan
