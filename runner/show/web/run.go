@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -147,13 +146,11 @@ func (r *run) askCurves(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	reply, err := control.Ask(ctx, l.Hello, control.Request{Op: "curves"}, nil)
-	if err != nil || len(reply.Curves) > 3 || slices.ContainsFunc(reply.Curves, func(c series.Curves) bool { return !c.Valid() }) {
-		return
+	if curves := control.Curves(ctx, l.Hello); curves != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.curves = curves
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.curves = reply.Curves
 }
 
 // news is what to send to a browser next.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"crew/runner/decide/task"
+	"crew/runner/keep/series"
 )
 
 const (
@@ -207,6 +208,16 @@ func Ask(ctx context.Context, h Hello, r Request, f func(line []byte, r *Reply) 
 		err = fmt.Errorf("run %d ended before it answered", h.PID)
 	}
 	return last, err
+}
+
+// Curves asks a run for its figures over time and, for a queue, for those of the last day and the last year. It
+// returns nil if the run does not send any that can be shown.
+func Curves(ctx context.Context, h Hello) []series.Curves {
+	reply, err := Ask(ctx, h, Request{Op: "curves"}, nil)
+	if err != nil || len(reply.Curves) > 3 || slices.ContainsFunc(reply.Curves, func(c series.Curves) bool { return !c.Valid() }) {
+		return nil
+	}
+	return reply.Curves
 }
 
 // How a run ended.

@@ -51,8 +51,8 @@ func (a *app) watch(hello control.Hello) {
 			}
 			used := m.measure(time.Now(), began)
 			a.post(func() { a.update(r.Run, used) })
-			if c, err := control.Ask(context.Background(), hello, control.Request{Op: "curves"}, nil); err == nil && len(c.Curves) > 0 {
-				a.post(func() { a.curves = c.Curves[0] })
+			if curves := control.Curves(context.Background(), hello); len(curves) > 0 {
+				a.post(func() { a.curves = curves[0] })
 			}
 		}
 		return nil
