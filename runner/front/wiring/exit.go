@@ -51,26 +51,23 @@ func printError(w io.Writer, err error) int {
 	return statusTrouble
 }
 
-// statusOf returns the exit status of a run that ended for any reason except Broken.
+// statusOf returns the exit status of a run that ended for any reason except Broken or a signal.
 func statusOf(e core.Ending, f cli.Failure) int {
-	switch halt := f.Halt; {
+	switch {
 	case e.Reason == core.PipeClosed:
 		return statusSignal + int(syscall.SIGPIPE)
-	case e.Reason == core.Requested && e.Signal != 0:
-		return statusSignal + e.Signal
 	case e.Reason == core.BadCommand && errors.Is(e.Result.Err, proc.ErrNotExecutable): // the command may have run before
 		return statusTrouble
 	case e.Reason == core.BadCommand:
 		return e.Result.Code
 	case e.Reason == core.Late:
 		return statusTimeout
-	case e.Reason == core.Halted && exitsAsTask(halt):
+	case e.Reason == core.Halted && exitsAsTask(f.Halt):
 		return taskStatus(e.Result)
-	case e.Stats.Failed() > 0, f.FlakyFail && e.Stats.Flaky > 0:
-		return statusFailed
-	case e.Reason != core.Halted && e.Stats.ByOutcome[task.Cancelled]+e.Stats.ByOutcome[task.NotRun] > 0,
+	case e.Stats.Failed() > 0, f.FlakyFail && e.Stats.Flaky > 0,
+		e.Reason != core.Halted && e.Stats.ByOutcome[task.Cancelled]+e.Stats.ByOutcome[task.NotRun] > 0, // at somebody's command
 		e.Reason == core.Requested && !e.Stats.InputEnd:
-		return statusFailed // a user or a signal kept tasks from running
+		return statusFailed
 	}
 	return statusOK
 }

@@ -30,7 +30,6 @@ import (
 type statusRow struct {
 	Why      string
 	Reason   string
-	Signal   int
 	Ended    map[task.Outcome]int64
 	InputEnd bool
 	Halt     core.Halt
@@ -45,7 +44,7 @@ type statusRow struct {
 func TestStatus(t *testing.T) {
 	reasons := []string{"", "halted", "late", "bad command", "unread", "told"}
 	crewtest.Examples(t, "testdata/statuses.jsonl", func(t *testing.T, row statusRow) {
-		e := core.Ending{Reason: core.Reason(slices.Index(reasons, row.Reason)), Signal: row.Signal, Stats: task.Stats{InputEnd: row.InputEnd}}
+		e := core.Ending{Reason: core.Reason(slices.Index(reasons, row.Reason)), Stats: task.Stats{InputEnd: row.InputEnd}}
 		for o, n := range row.Ended {
 			e.Stats.ByOutcome[o] = n
 		}
@@ -60,7 +59,7 @@ func TestStatus(t *testing.T) {
 	require.Zero(t, taskStatus(&task.Result{Outcome: task.Skipped}), "of ctl add --wait")
 	boom := errors.New("write stdout: no space left on device")
 	require.Equal(t, 2, ending{err: misuse("a", "b")}.exit())
-	require.Equal(t, 141, ending{status: 141}.exit())
+	require.Equal(t, 130, ending{signal: syscall.SIGINT, status: 123}.exitStatus())
 	require.Equal(t, 1, ending{signal: syscall.SIGTERM, err: boom, status: 123}.exit())
 }
 
