@@ -170,7 +170,7 @@ func (c *crowd) checkLists(got *Report) {
 	size, some, ofFirst, whole := 0, 0, 0, 0
 	for _, x := range got.Failed.List {
 		size += len(x.Output)
-		if len(x.Output) == tailSize {
+		if len(x.Output) == tailBytes {
 			whole++
 		}
 		if x.Output != nil {

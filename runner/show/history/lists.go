@@ -13,8 +13,7 @@ const (
 	factSize    = 1000 // bytes of a command, a key and an error
 	mostEarlier = 10   // earlier attempts
 
-	tailSize = 8 << 10 // bytes of the end of an output
-	partSize = 1 << 10 // the same if the list already has mostLong outputs that are longer than this
+	partSize = 1 << 10 // bytes of the end of an output if the list already has mostLong outputs that are longer
 	mostLong = 128
 )
 
@@ -74,7 +73,7 @@ func (e *listed) add(x Ended) {
 	if len(e.list) == e.most && e.order(x, e.list[e.most-1]) >= 0 {
 		return
 	}
-	size, long := tailSize, 0
+	size, long := tailBytes, 0
 	for i := range e.list {
 		if len(e.list[i].Output) > partSize {
 			long++
