@@ -139,26 +139,34 @@ func (d *dispatcher) forgetRequest(o *Order, h *hubRun) error {
 func (x *submitter) takeRequest(o *Order, a *Answer) error {
 	x.door.Lock()
 	defer x.door.Unlock()
-	if o.Op == opForget {
-		later, err := x.Arrive(o.Run, nil)
-		if err == nil {
+	later, err := x.Arrive(o.Run, nil)
+	taken := err == nil
+	switch {
+	case o.Op == opForget:
+		if x.door.run == o.Run {
+			x.door.run, x.door.line = "", nil // a late order to store it fails
+		}
+		if taken {
 			return errTaken
 		} else if later {
 			return err
 		}
 		return nil
-	}
-	if o.Op != opStore || o.Tasks == nil || o.Tasks.Size < 0 || o.Tasks.Size > maxRequest || !validName(o.Run) {
+	case o.Op != opStore || o.Tasks == nil || o.Tasks.Size < 0 || o.Tasks.Size > maxRequest || !validName(o.Run):
 		return errGarbage
+	case taken || later:
+		return err
 	}
 	if x.door.run != o.Run {
-		var line bytes.Buffer
-		if err := x.s.blobs.Pull(x.ctx, userToken(o.Owner), *o.Tasks, 0, &line); err != nil {
-			return err
+		ctx, cancel := context.WithCancel(x.ctx)
+		defer cancel()
+		line := arrival{silence: time.AfterFunc(answerWait, cancel)}
+		if x.s.blobs.Pull(ctx, userToken(o.Owner), *o.Tasks, 0, &line) != nil {
+			return errors.New("the tasks have not come from their sender")
 		}
 		x.door.run, x.door.line = o.Run, line.Bytes()
 	}
-	later, err := x.Arrive(o.Run, x.door.line)
+	later, err = x.Arrive(o.Run, x.door.line)
 	if !later {
 		x.door.run, x.door.line = "", nil
 	}
@@ -166,4 +174,15 @@ func (x *submitter) takeRequest(o *Order, a *Answer) error {
 		x.Notice("cannot add tasks that came from another machine: " + task.Printable(err.Error()))
 	}
 	return err
+}
+
+// arrival is a request to add tasks that is being fetched. silence expires if nothing comes for answerWait.
+type arrival struct {
+	bytes.Buffer
+	silence *time.Timer
+}
+
+func (r *arrival) Write(p []byte) (int, error) {
+	r.silence.Reset(answerWait)
+	return r.Buffer.Write(p)
 }

@@ -17,7 +17,15 @@ import (
 
 	"crew/runner/crewtest"
 	"crew/runner/exec/spool"
+	"crew/runner/far/outbox"
 )
+
+// requestFor returns the record of a new request to add tasks.
+func requestFor(s *session, name string) *runRecord {
+	r := &runRecord{RunInfo: newRunInfo("", "", s.user, newIdentity())}
+	r.For, r.Progress = name, &Progress{}
+	return r
+}
 
 // TestDoor starts and ends crew serves, and in half of the rounds hubs, while clients hand requests to
 // add tasks over: each request is taken once, and those of a client in order.
@@ -72,10 +80,8 @@ func TestDoor(t *testing.T) {
 					left.Go(func() {
 						s := b.connect(nil)
 						for i := range all {
-							record := runRecord{RunInfo: newRunInfo("", "", s.user, newIdentity())}
-							record.For, record.Progress = "my mail.", &Progress{}
-							line := fmt.Sprint(client, " ", i)
-							require.NoError(t, s.handOver(ctx, &record, spool.Text(line), int64(len(line))))
+							record, line := requestFor(s, "my mail."), fmt.Sprint(client, " ", i)
+							require.NoError(t, s.handOver(ctx, record, spool.Text(line), int64(len(line))))
 						}
 					})
 				}
@@ -118,9 +124,8 @@ func TestDoorUnheard(t *testing.T) {
 		lines := s.blobs.Add(content, 1)
 		var stores []Order
 		for range 2 {
-			record := runRecord{RunInfo: newRunInfo("", "", s.user, newIdentity())}
-			record.For, record.Progress = "mail", &Progress{}
-			o := Order{Op: opStore, Run: record.Run, Record: &record, Tasks: &lines}
+			record := requestFor(s, "mail")
+			o := Order{Op: opStore, Run: record.Run, Record: record, Tasks: &lines}
 			require.False(t, ask(o).Wait)
 			stores = append(stores, o)
 		}
@@ -155,6 +160,48 @@ func TestDoorUnheard(t *testing.T) {
 	})
 }
 
+// slowText is read slowly.
+type slowText struct{ spool.Text }
+
+func (s slowText) ReadAt(p []byte, at int64) (int, error) {
+	time.Sleep(2 * time.Second)
+	return s.Text.ReadAt(p, at)
+}
+
+// A crew serve waits for a request that arrives slowly, but not for one whose sender is gone. It fetches
+// none that it has taken, and takes none that its sender has given up.
+func TestDoorSlow(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		came, full := map[string]bool{}, false
+		x := &submitter{s: b.connect(nil), ctx: t.Context(), Call: testCall()}
+		x.Arrive = func(id string, line []byte) (bool, error) {
+			if came[id] = came[id] || line != nil && !full; !came[id] {
+				return line != nil, errFull
+			}
+			return false, nil
+		}
+		s, text := b.connect(nil), strings.Repeat("x", 3*outbox.Piece)
+		order := func(run string) *Order {
+			lines := s.blobs.Add(slowText{spool.Text(text)}, int64(len(text)))
+			return &Order{Op: opStore, Run: run, Owner: s.user, Tasks: &lines}
+		}
+		gone := order("gone")
+		gone.Tasks.Place = "GONE"
+		require.Error(t, x.takeRequest(gone, &Answer{}))
+		o := order("slow")
+		require.NoError(t, x.takeRequest(o, &Answer{}))
+		s.blobs.Drop(*o.Tasks)
+		require.NoError(t, x.takeRequest(o, &Answer{}))
+		o, full = order("full"), true
+		require.Equal(t, errFull, x.takeRequest(o, &Answer{}))
+		s.blobs.Drop(*o.Tasks)
+		require.NoError(t, x.takeRequest(&Order{Op: opForget, Run: "full"}, &Answer{}))
+		full = false
+		require.Error(t, x.takeRequest(o, &Answer{}))
+		time.Sleep(time.Minute) // for late answers
+	})
+}
+
 // However many requests are left at a hub, it announces all runs.
 func TestDoorMany(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
@@ -162,9 +209,8 @@ func TestDoorMany(t *testing.T) {
 		d := &dispatcher{s: s, runs: map[string]*hubRun{}}
 		add := func(n int, name string) {
 			for range n {
-				r := runRecord{RunInfo: newRunInfo("", "", s.user, newIdentity())}
-				r.For, r.Progress = name, &Progress{}
-				d.runs[r.Run] = &hubRun{record: r}
+				r := requestFor(s, name)
+				d.runs[r.Run] = &hubRun{record: *r}
 			}
 		}
 		add(50, "")
