@@ -94,10 +94,9 @@ func connectHub(url string, notice func(string)) (*session, error) {
 
 // askHub sends an order to the hub. An Answer with Err becomes an error.
 func (s *session) askHub(ctx context.Context, subject string, o Order) (Answer, error) {
-	hub := s.nc.ConnectedServerName() == hubName // it may be starting
-	a, err := s.askRetrying(ctx, subject, o, hub)
+	a, err := s.askRetrying(ctx, subject, o, s.hub) // it may be starting
 	switch {
-	case hub || !errors.Is(err, nats.ErrNoResponders):
+	case s.hub || !errors.Is(err, nats.ErrNoResponders):
 	case o.Record != nil && o.Record.For != "":
 		a.Err = fmt.Sprintf("no crew serve --name %s --state DIR is connected, and the server there is not crew engine serve, which would keep the tasks", o.Record.For)
 	default:

@@ -18,6 +18,7 @@ const (
 	passWait     = time.Second // pause before the hub offers a request to a crew serve again
 	maxRequest   = 8 << 20     // bytes of a request to add tasks
 	maxAnnounced = 100         // how many requests the hub announces
+	maxFor       = 64          // bytes of the name of a crew serve; the server closes connections that send too long subjects
 )
 
 var errTaken = errors.New("a crew serve has taken it")
@@ -67,10 +68,12 @@ func (d *dispatcher) startPassing(user, name string) {
 // keeps each until the crew serve has recorded it.
 func (d *dispatcher) passRequests(user, name string) {
 	for h := d.oldestRequest(user, name); h != nil; h = d.oldestRequest(user, name) {
-		if h.pass(doorSubject(user, name)) {
+		passed := h.pass(doorSubject(user, name))
+		for !passed && sleep(h.ctx, passWait) {
+			passed = h.pass(doorSubject(user, name))
+		}
+		if passed {
 			_ = d.forget(h)
-		} else if !sleep(h.ctx, passWait) && d.ctx.Err() != nil {
-			return
 		}
 	}
 }
@@ -83,7 +86,7 @@ func (d *dispatcher) oldestRequest(user, name string) (oldest *hubRun) {
 	first := uint64(math.MaxUint64)
 	for _, h := range d.runs {
 		r := &h.record
-		if r.For == name && r.User == user && r.Epoch < first && h.state() == runLeft {
+		if r.For == name && r.User == user && r.Epoch < first && h.ctx.Err() == nil && h.state() == runLeft {
 			oldest, first = h, r.Epoch
 		}
 	}
@@ -112,17 +115,22 @@ func (h *hubRun) pass(door string) bool {
 	return false
 }
 
-// forgetRequest removes a request if it is still left here, as h. It returns errTaken if a crew serve has
-// it.
+// forgetRequest removes a request if it is still left here, as h, which is nil if the sender may not. It
+// returns errTaken if a crew serve has it.
 func (d *dispatcher) forgetRequest(o *Order, h *hubRun) error {
-	if h != nil && h.record.User == o.from {
+	if !o.Record.valid() {
+		return errGarbage
+	}
+	user := o.from
+	if h != nil {
 		if err := d.forget(h); err != nil {
 			return err
 		}
+		user = h.record.User
 	}
 	ctx, cancel := context.WithTimeout(d.ctx, answerWait)
 	defer cancel()
-	a, err := d.s.ask(ctx, doorSubject(o.from, o.Record.For), Order{Op: opForget, Run: o.Run})
+	a, err := d.s.ask(ctx, doorSubject(user, o.Record.For), Order{Op: opForget, Run: o.Run})
 	switch {
 	case a.Err != "":
 		err = errors.New(a.Err)

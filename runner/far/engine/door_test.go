@@ -202,6 +202,30 @@ func TestDoorSlow(t *testing.T) {
 	})
 }
 
+// A hub keeps requests while it is away from their client, and has no use for a name that is too long. Its
+// owner may remove the requests of others.
+func TestDoorOrders(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		d := b.dispatcher(noProcess)
+		s, owner := b.connect(nil), b.connect(nil)
+		s.setUser("ann")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		long := requestFor(s, strings.Repeat("n", 3000))
+		require.Error(t, s.handOver(ctx, long, spool.Text("x"), 1))
+		require.NoError(t, s.forget(dispatchSubject(s.user), long))
+		b.stop()
+		time.AfterFunc(time.Second, b.start)
+		record := requestFor(s, "mail")
+		require.NoError(t, s.handOver(ctx, record, spool.Text("x"), 1))
+		require.Len(t, d.all(), 1)
+		require.NoError(t, owner.forget(dispatchSubject(owner.user), record))
+		require.Empty(t, d.all())
+		d.cancel()
+		d.wg.Wait()
+	})
+}
+
 // However many requests are left at a hub, it announces all runs.
 func TestDoorMany(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {

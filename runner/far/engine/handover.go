@@ -163,7 +163,7 @@ func (u *uploader) upload(ctx context.Context) (run string, err error) {
 // kept there.
 func (s *session) handOver(ctx context.Context, record *runRecord, tasks task.Live, size int64) error {
 	to := dispatchSubject(s.user)
-	if record.For != "" && s.nc.ConnectedServerName() != hubName {
+	if record.For != "" && !s.hub {
 		to = doorSubject(s.user, record.For)
 	}
 	lines, err := s.blobs.Add(tasks, size), error(nil)
@@ -183,6 +183,9 @@ func (s *session) handOver(ctx context.Context, record *runRecord, tasks task.Li
 		if left := s.forget(to, record); left != nil && left.Error() == errTaken.Error() {
 			return nil
 		} else if left != nil && ctx.Err() != nil {
+			if isTransient(left) {
+				left = errors.New("no answer has come")
+			}
 			return fmt.Errorf("this may have arrived nevertheless: %w", left)
 		}
 	}

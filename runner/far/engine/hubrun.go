@@ -131,7 +131,7 @@ func (d runDir) load() (record runRecord, err error) {
 func (r *runRecord) valid() bool {
 	s := r.Progress
 	if r.For != "" {
-		return validName(r.Run) && s != nil && s.Tasks == 0
+		return validName(r.Run) && s != nil && s.Tasks == 0 && len(r.For) <= maxFor
 	}
 	_, bad := decode[Attempt](r.Options.Attempts, kindAttempt)
 	return bad == nil && validName(r.Run) && validName(r.Queue) && s != nil && s.Tasks <= math.MaxInt64/100

@@ -35,6 +35,7 @@ const (
 type session struct {
 	nc        *nats.Conn
 	user      string // user token, as a part of subjects
+	hub       bool   // the server is a hub, not another NATS server
 	requester *outbox.Requester
 	blobs     *travel.Blobs
 	notices   *notifier
@@ -82,7 +83,7 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(urls), connectHint(dialError(err, o)))
 	}
-	s.nc = nc
+	s.nc, s.hub = nc, nc.ConnectedServerName() == hubName
 	if s.requester, err = outbox.NewRequester(nc, s.notices.notify); err != nil { // the server has closed the connection
 		err = s.explain(err)
 		s.close()

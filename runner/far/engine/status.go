@@ -115,7 +115,7 @@ func (s *session) status(c *wiring.Call) error {
 func (s *session) queryStatus(ctx context.Context, run string) (*engineStatus, error) {
 	workers, runs := map[string]Presence{}, map[string]RunInfo{} // by subject
 	whose := s.user
-	if whose == userToken(credentials.Owner) && s.nc.ConnectedServerName() == hubName { // on other servers the name is nothing special
+	if whose == userToken(credentials.Owner) && s.hub { // on other servers the name is nothing special
 		whose = "*"
 	}
 	err := s.discover(ctx, func(m *nats.Msg) bool {
