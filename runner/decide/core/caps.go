@@ -21,7 +21,7 @@ type unit struct {
 func rateOf(r task.Rate) sched.Rate { return sched.NewRate(r.N, r.Period, r.Burst) }
 
 // stock returns the units that a host offers. All slots with the same offers share them.
-func (c *Core) stock(o *task.Offers) *sched.Stock {
+func (c *Core) stock(o *[]task.Need) *sched.Stock {
 	if o == nil {
 		return nil
 	}
@@ -30,19 +30,13 @@ func (c *Core) stock(o *task.Offers) *sched.Stock {
 			return at.stock
 		}
 	}
-	var all []sched.Units
-	for _, need := range *o {
-		all = append(all, sched.Units(need))
-	}
-	return sched.NewStock(all)
+	return sched.NewStock(unitsOf(*o))
 }
 
-// hostNeeds returns the needs that hosts supply.
-func (c *caps) hostNeeds(needs []task.Need) (list []task.Need) {
+// unitsOf returns needs, or offers, in the form of package sched.
+func unitsOf(needs []task.Need) (list []sched.Units) {
 	for _, n := range needs {
-		if c.units[n.Name] == nil {
-			list = append(list, n)
-		}
+		list = append(list, sched.Units(n))
 	}
 	return list
 }
@@ -56,11 +50,7 @@ func (c *caps) claim(t *task.Task) (*sched.Claim, error) {
 	if err := task.CheckNeeds(c.list, t.Asked.Needs, c.fromHosts); err != nil {
 		return nil, err
 	}
-	claim := &sched.Claim{Places: max(t.Asked.Weight, 1)}
-	for _, n := range t.Asked.Needs {
-		claim.Units = append(claim.Units, sched.Units(n))
-	}
-	return claim, nil
+	return &sched.Claim{Places: max(t.Asked.Weight, 1), Units: unitsOf(t.Asked.Needs)}, nil
 }
 
 // takeUnits gives an attempt the units that its task needs, the first ones that are free.

@@ -171,7 +171,8 @@ func (c *Core) blockingLimit(b *task.Blocking, wait sched.Wait, e *entry) bool {
 	case sched.ForUnits:
 		b.Needs = task.NeedsText(e.task.Terms().Needs)
 	case sched.ForStock:
-		b.Needs, b.None = task.NeedsText(q.caps.hostNeeds(e.task.Terms().Needs)), true
+		own := func(n task.Need) bool { return q.caps.units[n.Name] != nil }
+		b.Needs, b.None = task.NeedsText(slices.DeleteFunc(slices.Clone(e.task.Terms().Needs), own)), true
 	case sched.ForPlaces:
 		b.Limit = q.ready.Width(e.item.Claim)
 	}

@@ -14,7 +14,7 @@ import (
 func (s *sim) offers(n int, host, list string) []int {
 	o, err := task.ParseNeeds(list)
 	require.NoError(s.t, err)
-	return s.ask(task.Command{Op: task.Join, N: n, Slot: task.Slot{Host: host, Offers: (*task.Offers)(&o)}}).Slots
+	return s.ask(task.Command{Op: task.Join, N: n, Slot: task.Slot{Host: host, Offers: &o}}).Slots
 }
 
 // needing gives each task the needs that follow from its number.

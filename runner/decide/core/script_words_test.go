@@ -305,9 +305,9 @@ func field(of any, text string) (err error) {
 	case *Tokens:
 		n, _ := strconv.Atoi(text)
 		*of = &basket{own: text == "own", there: n}
-	case **task.Offers:
-		var list task.Offers
-		err = field((*[]task.Need)(&list), text)
+	case **[]task.Need:
+		var list []task.Need
+		err = field(&list, text)
 		*of = &list
 	case *When:
 		*of = When(strings.TrimPrefix(text, "never"))

@@ -25,10 +25,6 @@ type Cap struct {
 // variable to 128 kB.
 const MostUnits = 10_000
 
-// Offers are the units that a host offers to tasks, in addition to slots. The slots of the host share
-// them. They are in order of name, each name once.
-type Offers []Need
-
 // Units are the units of a named limit that an attempt holds.
 type Units struct {
 	Name string

@@ -319,14 +319,14 @@ func (t *Task) origin(o Origin) Origin {
 		}
 	}
 	if o.Host == "" {
-		o.Host = thisHost()
+		o.Host = ThisHost()
 	}
 	o.Host = HostName(o.Host)
 	return o
 }
 
-// thisHost returns the name of this machine.
-var thisHost = sync.OnceValue(func() string {
+// ThisHost returns the name of this machine.
+var ThisHost = sync.OnceValue(func() string {
 	name, _ := os.Hostname()
 	return cmp.Or(name, "localhost")
 })
@@ -358,7 +358,7 @@ type Slot struct {
 	Host   string   `json:"host,omitempty"`   // empty for this machine
 	Cap    int      `json:"places,omitempty"` // attempts at once; less than 1 counts as 1
 	Labels []string `json:"-"`                // of the host; topics with these names run only there
-	Offers *Offers  `json:"-"`                // of the host; all slots of a host share the pointer; nil for none
+	Offers *[]Need  `json:"-"`                // units that the host offers, in order of name; all slots of a host share the pointer; nil for none
 }
 
 // Attempt is one run of a task's command.

@@ -102,13 +102,10 @@ func (b *messageBuilder) message(id ID, a task.Attempt) (*Attempt, error) {
 
 // workerNeeds returns the needs of an attempt that its worker has to allot: those without units of the
 // run.
-func workerNeeds(a task.Attempt) (needs []task.Need) {
-	for _, n := range a.Task.Terms().Needs {
-		if !slices.ContainsFunc(a.Units, func(u task.Units) bool { return u.Name == n.Name }) {
-			needs = append(needs, n)
-		}
-	}
-	return needs
+func workerNeeds(a task.Attempt) []task.Need {
+	return slices.DeleteFunc(slices.Clone(a.Task.Terms().Needs), func(n task.Need) bool {
+		return slices.ContainsFunc(a.Units, func(u task.Units) bool { return u.Name == n.Name })
+	})
 }
 
 // allUnits returns the units that an attempt held; there lists those allotted by its worker.

@@ -35,6 +35,7 @@ import (
 	"strings"
 	"time"
 
+	"crew/runner/decide/task"
 	"crew/runner/front/wiring"
 )
 
@@ -166,9 +167,8 @@ const (
 
 // newRunInfo returns the announcement of a run that begins now.
 func newRunInfo(queue, name, user string, id identity) RunInfo {
-	host, _ := os.Hostname()
 	return RunInfo{
-		Queue: queue, Version: Version, Run: id.Run, User: user, Name: name, Epoch: id.Epoch, Host: host, PID: os.Getpid(), Since: time.Now(), State: runRunning,
+		Queue: queue, Version: Version, Run: id.Run, User: user, Name: name, Epoch: id.Epoch, Host: task.ThisHost(), PID: os.Getpid(), Since: time.Now(), State: runRunning,
 	}
 }
 

@@ -36,7 +36,7 @@ type remoteWorker struct {
 	id, host      string // from its first announcement, or known from an earlier epoch
 	tasks, orders string // subjects
 	ttl           time.Duration
-	offers        *task.Offers
+	offers        *[]task.Need
 	clock         clock
 	ctx           context.Context // done once the worker is lost; its cause is the error of the attempts
 	lost          context.CancelCauseFunc
@@ -122,7 +122,7 @@ func (x *submitter) receivePresence(p Presence) {
 		p.Slots = 0
 	}
 	if needs, err := task.ParseNeeds(p.Offers); err == nil && len(needs) > 0 && w.offers == nil {
-		w.offers = (*task.Offers)(&needs)
+		w.offers = &needs
 	}
 	w.presence, w.heardAt = p, r.awake
 	if p.State == gone {

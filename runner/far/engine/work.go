@@ -150,10 +150,7 @@ func (w *worker) connect() (*session, error) {
 
 // hostName returns name, or this machine's name if that is empty, as a part of subjects.
 func hostName(name string) string {
-	if name == "" {
-		name, _ = os.Hostname()
-	}
-	name, _, _ = strings.Cut(cmp.Or(name, "localhost"), ".")
+	name, _, _ = strings.Cut(cmp.Or(name, task.ThisHost()), ".")
 	return strings.Map(func(r rune) rune {
 		if outOfName(r) {
 			return '-'
