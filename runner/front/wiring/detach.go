@@ -65,10 +65,11 @@ func (w *wiring) finishDetached(e core.Ending) ending {
 	why := map[core.Reason]string{
 		core.Halted: "--halt ended it", core.Late: "its --deadline has passed", core.BadCommand: "its command cannot be run",
 	}[e.Reason]
-	if e.Reason == core.Requested {
+	status := statusOf(e, w.opts.Failure)
+	if e.Reason == core.Requested && status != statusOK { // otherwise every task has run
 		why = "it was " + cmp.Or(e.Err, task.ErrCancelled).Error()
 	}
-	return ending{err: w.detached.Finish(&e.Stats, statusOf(e, w.opts.Failure), why)}
+	return ending{err: w.detached.Finish(&e.Stats, status, why)}
 }
 
 // detach stores the tasks of a run at the hub and prints the name of the run.
