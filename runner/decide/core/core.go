@@ -154,12 +154,11 @@ func (c *Core) Step(now time.Time, fact func(*Core)) *Effects {
 	c.tick(now)
 	fact(c)
 	c.handleDue()
-	slots := c.pool.capacity / max(1, c.cfg.Pool.Window)
-	c.pool.tokens.create(slots)
+	c.pool.tokens.create(c.pool.joined)
 	for c.startNext() {
 	}
 	c.recallAhead()
-	c.pool.tokens.settle(slots, !c.output.stats.First.IsZero())
+	c.pool.tokens.settle(c.pool.joined, !c.output.stats.First.IsZero())
 	if m := &c.pool.machine; c.needsSample() && !c.time.Stopped() && !c.run.Before(m.due()) {
 		m.samplePending, fx.Sample = true, true
 	}
