@@ -55,8 +55,7 @@ func TestApp(t *testing.T) {
 	one := &task.Task{ID: 7, Argv: []string{"sleep", "1"}}
 	f := &fake{snap: task.Snapshot{
 		Stats: task.Stats{Admitted: 9, Start: start}, Slots: []task.Slot{{ID: 1}},
-		Tasks:   []task.Where{{State: "running", Of: one, EndedTask: task.EndedTask{Facts: task.Facts{Worker: 1, Attempt: 2, Start: start}}}},
-		Waiting: []task.Blocking{{By: task.ByKey, Key: "a", Tasks: 2, Slot: 1}}, Queued: 2,
+		Tasks: []task.Where{{State: "running", Of: one, EndedTask: task.EndedTask{Facts: task.Facts{Worker: 1, Attempt: 2, Start: start}}}},
 	}}
 	f.snap.Stats.ByOutcome[task.OK], f.snap.Stats.ByOutcome[task.Exit] = 4, 2
 	server := control.Serve(control.Config{
@@ -80,7 +79,6 @@ func TestApp(t *testing.T) {
 	a.connect(hello)
 	go func() { over <- a.loop() }()
 	await(t, s, " 6 of 9 tasks finished, 2 failed, ")
-	await(t, s, "of key a wait for worker 1")
 	require.Regexp(t, `(?m)^ +1 +7 +[\dms]+ +2 +\d+ +\d+(\.\d)?M  sleep 1$`, strings.Join(lines(s), "\n"))
 
 	f.mu.Lock()

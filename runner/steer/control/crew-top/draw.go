@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -82,8 +81,13 @@ var graphs = [...]struct {
 	{series.Load, "load ", figure},
 }
 
-// figure formats a number for people.
-func figure(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+// figure formats a number with three digits, or all that are before the point.
+func figure(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
 
 // graph draws a figure of the run so far and, to the right of it, its scale, if there is room for both.
 func (v *view) graph(p *pen) {

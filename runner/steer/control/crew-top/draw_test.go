@@ -126,6 +126,7 @@ func odd(name string, v *view) {
 // number of tasks, what is odd, the size of the screen and the keys to press first. CREW_UPDATE redraws
 // them.
 func TestPictures(t *testing.T) {
+	require.Equal(t, "12345", figure(12345))
 	const file = "testdata/pictures.txt"
 	text := crewtest.ReadFile(t, file)
 	var all strings.Builder
