@@ -161,7 +161,7 @@ func startLive(t *testing.T) *live {
 		now.Total = history.Figures{Tasks: 2, Failed: 1, Most: time.Minute, Median: time.Minute}
 		now.Failed.List = []history.Ended{{Facts: task.Facts{Task: 1, Outcome: task.Exit, Exit: new(int), Command: "first"}, Output: []byte("disk full\n")}}
 		*now.Failed.List[0].Exit = 3
-		_ = Parts(w, &now, "./a-7/")
+		_ = Parts(w, &now)
 	})
 	mux.HandleFunc("POST /x/{place}/do", func(w http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)

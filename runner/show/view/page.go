@@ -103,6 +103,6 @@ func Page(w io.Writer, r *history.Report, live string) error {
 
 // Parts writes the parts of a live page that the server renders: failures, charts and tables. The page
 // asks for them while the run goes on.
-func Parts(w io.Writer, r *history.Report, live string) error {
-	return pages.ExecuteTemplate(w, "parts", newContent(r, live))
+func Parts(w io.Writer, r *history.Report) error {
+	return pages.ExecuteTemplate(w, "parts", newContent(r, "./"))
 }

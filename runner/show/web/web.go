@@ -218,7 +218,7 @@ func (s *server) showPage(w http.ResponseWriter, req *http.Request) {
 
 // showParts sends the parts of a page that the server renders, as they are now.
 func (s *server) showParts(w http.ResponseWriter, req *http.Request) {
-	r, id, next := s.parsePlace(req)
+	r, id, _ := s.parsePlace(req)
 	if r == nil || !r.hasLines(id) {
 		http.Error(w, "this run is no longer watched: load the page again", http.StatusGone)
 		return
@@ -226,5 +226,5 @@ func (s *server) showParts(w http.ResponseWriter, req *http.Request) {
 	r.askCurves(req.Context())
 	report, _, _ := r.report()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = view.Parts(w, report, placeOf(id, next))
+	_ = view.Parts(w, report)
 }
