@@ -46,10 +46,12 @@ type killedResults struct {
 	*scene
 	shown                                     []resultsRun
 	json, ordered, streams, keeps, raw, reset bool
+	retries                                   bool // the disturbed run runs failed tasks again
 }
 
 func newKilledResults(s *scene) *killedResults {
 	k := &killedResults{scene: s, json: s.has("--json"), ordered: s.has("-k"), raw: s.has("=raw"), reset: slices.Contains(s.With, "--state-reset")}
+	k.retries = slices.Contains(s.With, "--retry-failed")
 	k.streams = k.raw || s.has("=line")
 	k.keeps = !k.streams && !s.has("=none")
 	return k
@@ -227,6 +229,8 @@ func (k *killedResults) most(record string) int {
 	switch {
 	case k.reset:
 		return 2
+	case record == "failing" && k.retries:
+		return len(k.Before) + 1
 	case record == "failing":
 		return max(1, len(k.Before))
 	}
@@ -312,6 +316,7 @@ func (k *killedResults) joblog(did map[string]int) {
 		}
 		require.True(k.t, rows[r] > 0 && rows[r] <= most, "%d rows of %s", rows[r], r)
 	}
+	require.True(k.t, !k.retries || rows["failing"] == min(did["failing"], 2), "a row for each end: %v", rows)
 }
 
 // tree checks that each task has a complete directory, and that there is nothing else.

@@ -129,6 +129,9 @@ func (w *wiring) openLogs() (logs []journal.Log, err error) {
 		if err != nil {
 			return nil, withDirHint(err, path)
 		}
+		if w.state != nil && w.feed == nil {
+			w.tasks = completingSource{w.tasks, log.Complete}
+		}
 		logs = append(logs, log)
 	}
 	if dir := w.source.results; dir != "" {

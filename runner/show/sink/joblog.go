@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -37,9 +38,12 @@ const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\t
 // crew has escaped the command, and their number distinguishes runs that write to the file at the
 // same time.
 type Joblog struct {
-	path      string
-	file      *os.File
-	regular   bool           // it is a regular file, which can be read back
+	path    string
+	file    *os.File
+	regular bool // it is a regular file, which can be read back
+
+	mu        sync.Mutex     // held while rows are written
+	err       error          // the first error of writing rows
 	buf       []byte         // rows of a batch
 	mark      string         // blanks that mark the rows of this run; "" before the first one
 	rowCounts map[string]int // number of rows in the file by key, for results of earlier runs
@@ -176,14 +180,26 @@ func (j *Joblog) lock() (unlock func()) {
 	return func() { set(unix.F_UNLCK) }
 }
 
+// Complete writes the row of an Unlogged end of t. Call it before t can start, because nobody knows of the
+// end once the start is recorded. Consume returns its error.
+func (j *Joblog) Complete(t *task.Task) {
+	if t.History != nil && t.History.Unlogged != nil {
+		_ = j.Consume([]task.Event{{Kind: task.Finished, At: time.Now(), Task: t, Result: t.History.Unlogged}})
+	}
+}
+
 // Consume writes the rows of a batch in one write.
 func (j *Joblog) Consume(events []task.Event) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.err = cmp.Or(j.err, j.consumeLocked(events))
+	return j.err
+}
+
+func (j *Joblog) consumeLocked(events []task.Event) error {
 	j.buf = j.buf[:0]
 	for i := range events {
 		e := &events[i]
-		if e.Kind == task.Admitted && e.Task.History != nil && e.Task.History.Unlogged != nil {
-			e = &task.Event{Kind: task.Finished, At: e.At, Task: e.Task, Result: e.Task.History.Unlogged}
-		}
 		if e.Kind != task.Finished || !mustLog(e) {
 			continue
 		}
