@@ -182,7 +182,7 @@ func (f filled) eachSegment(do func(g seg, recs [][]string)) {
 // embedded returns the script as part of an outer script. A login shell may be fish or csh, and
 // csh ends a line even in quotes.
 func (f filled) embedded() string {
-	text := f.withAssignments()
+	text := f.withAssignments(func(t string) string { return braces.Replace(task.Quote(t)) })
 	if !f.login {
 		return text
 	}
@@ -216,11 +216,11 @@ var everywhere = strings.NewReplacer("'", `'\''`, `\`, `'\\'`, "!", `'\!'`)
 // braces hides in values between single quotes what find, xargs and fd would replace.
 var braces = strings.NewReplacer("{}", "{''}", "{/", "{''/", "{.", "{''.")
 
-// withAssignments returns the script after assignments of its values.
-func (f filled) withAssignments() string {
+// withAssignments returns the script after assignments of its values, in quotes.
+func (f filled) withAssignments(quote func(string) string) string {
 	var b strings.Builder
 	for i, t := range f.texts {
-		b.WriteString(f.name + strconv.Itoa(i+1) + "=" + braces.Replace(task.Quote(t)))
+		b.WriteString(f.name + strconv.Itoa(i+1) + "=" + quote(t))
 		b.WriteString([...]string{" ", "; "}[(i+1)/len(f.texts)])
 	}
 	b.WriteString(f.body(f.name))
@@ -241,7 +241,7 @@ func (f filled) forDisplay() string {
 		}
 	})
 	if !plain {
-		return f.withAssignments()
+		return f.withAssignments(task.Quote)
 	}
 	return b.String()
 }
