@@ -180,8 +180,8 @@ func (j *Joblog) lock() (unlock func()) {
 	return func() { set(unix.F_UNLCK) }
 }
 
-// Complete writes the row of an Unlogged end of t. Call it before t can start, because nobody knows of the
-// end once the start is recorded. Consume returns its error.
+// Complete writes the row of an Unlogged end of t. Call it before t can start: a recorded start makes
+// later runs forget the end. Consume returns its error.
 func (j *Joblog) Complete(t *task.Task) {
 	if t.History != nil && t.History.Unlogged != nil {
 		_ = j.Consume([]task.Event{{Kind: task.Finished, At: time.Now(), Task: t, Result: t.History.Unlogged}})

@@ -22,7 +22,7 @@ type run struct {
 	curves []series.Curves // the latest that the run has sent
 }
 
-// shown is what the list of runs and the metrics show of a run.
+// shown holds the facts of a run for the list of runs and the metrics.
 type shown struct {
 	view.Listed        // the state is ended or killed once the run is over
 	Took        spread // durations of attempts

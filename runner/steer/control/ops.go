@@ -148,8 +148,8 @@ func (c *conn) explain(r *Request) (reply *Reply, err error) {
 	return reply, err
 }
 
-// do carries out a command. If a client ends the run, or one on another machine ends tasks, the run learns
-// by whom.
+// do carries out a command. If it ends the run, or a client on another machine ends tasks, its Err names the
+// client.
 func (c *conn) do(cmd task.Command) task.Reply {
 	l, remote := c.link.(remoteLink)
 	switch {
