@@ -114,11 +114,11 @@ func (d *Dispatcher) grant(it *Item) bool {
 	return !d.lines[i].early
 }
 
-// serveLines returns the first item in the lines that can start, and its slot; 0 for none. It asks AllowSlot
-// if ask is true.
-func (d *Dispatcher) serveLines(ask bool) (first *Item, slot int) {
+// serveLines returns the first item in the lines that can start, and its slot; 0 for none. Only if strict
+// is true, AllowSlot and the places reserved for other lines count.
+func (d *Dispatcher) serveLines(strict bool) (first *Item, slot int) {
 	for _, l := range d.lines {
-		if it, at := d.serve(l, ask); at > 0 && (first == nil || it.compare(first) < 0) {
+		if it, at := d.serve(l, strict); at > 0 && (first == nil || it.compare(first) < 0) {
 			first, slot = it, at
 		}
 	}
@@ -127,12 +127,12 @@ func (d *Dispatcher) serveLines(ask bool) (first *Item, slot int) {
 
 // serve returns the first item of a line that can start, and its slot; 0 for none. An item that takes several
 // places may start in any slot.
-func (d *Dispatcher) serve(l *line, ask bool) (*Item, int) {
+func (d *Dispatcher) serve(l *line, strict bool) (*Item, int) {
 	width := d.Width(l.claim)
-	may := func(id int) bool { return d.slots.hasRoom(id) && (!ask || d.allows(id)) }
+	may := func(id int) bool { return d.slots.hasRoom(id) && (!strict || d.allows(id)) }
 	able := slices.DeleteFunc(slices.Clone(d.slots.hosts), func(h *host) bool {
 		n := d.slots.places(h.ids)
-		return n.all-n.taken < width || !d.open(h, l) || !d.enough(l.claim, l, h) || !slices.ContainsFunc(h.ids, may)
+		return n.all-n.taken < width || strict && !d.open(h, l) || !d.enough(l.claim, l, h) || !slices.ContainsFunc(h.ids, may)
 	})
 	for i := l.queue.head; i < len(l.queue.items) && len(able) > 0; i++ {
 		it := l.queue.items[i]
