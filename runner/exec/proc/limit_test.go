@@ -121,7 +121,7 @@ func TestUnreadOutputIsNoSilence(t *testing.T) {
 	crewtest.Until(t, func() bool { return k.silence() == 0 }, "the output")
 	hours(l, 2)
 	require.Zero(t, k.silence())
-	taken.Close()
+	go io.Copy(io.Discard, taken)
 	k.heard()
 	k.end()
 }
