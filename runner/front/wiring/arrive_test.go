@@ -18,9 +18,10 @@ func TestArrive(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		var s *served
+		var unique *task.Bytes
 		arrive := func(id string, later, wrong bool, values ...task.Bytes) {
 			t.Helper()
-			line := textOf(control.Request{Op: "add", Add: &control.Addition{Values: values, Lines: len(values) > 1, Dir: "/nowhere", Env: []task.Bytes{"A=b"}}})
+			line := textOf(control.Request{Op: "add", Add: &control.Addition{Unique: unique, Values: values, Lines: len(values) > 1, Dir: "/nowhere", Env: []task.Bytes{"A=b"}}})
 			got, err := s.Arrive(id, []byte(line))
 			require.Equal(t, []bool{later, wrong}, []bool{got, err != nil}, "%v", err)
 		}
@@ -44,7 +45,11 @@ func TestArrive(t *testing.T) {
 		s = serve(t, "-j6 --max-queued 3 --state "+dir)
 		synctest.Wait()
 		arrive("a", false, false, "task a", "task b")
+		unique = new(task.Bytes)
 		arrive("c", false, false, "task f", "task g")
+		arrive("u", false, false, "task f", "task g")
+		require.True(t, s.queue.Delivered("u"))
+		unique = nil
 		synctest.Wait()
 		arrive("d", true, true, "task h", "task i", "task j", "task k")
 		ends(7)

@@ -246,6 +246,9 @@ func (f *feed) admit(list []*addition) {
 			room, last = room-len(x.tasks), number()-1
 			ready = append(ready, x)
 		case len(x.known) > 0:
+			if x.arrivalID != "" {
+				x.err = f.queue.Accept(nil, x.arrivalID)
+			}
 			x.accepted(x.ids, x.known)
 		}
 	}
