@@ -145,6 +145,7 @@ func (d *dispatcher) forgetRequest(o *Order, h *hubRun) error {
 // takeRequest carries out an order about a request to add tasks to this run. The sender repeats it until
 // the run has recorded the tasks.
 func (x *submitter) takeRequest(o *Order, a *Answer) error {
+	came := time.Now()
 	x.door.Lock()
 	defer x.door.Unlock()
 	later, err := x.Arrive(o.Run, nil)
@@ -164,6 +165,8 @@ func (x *submitter) takeRequest(o *Order, a *Answer) error {
 		return errGarbage
 	case taken || later:
 		return err
+	case time.Since(came) >= repeatWait: // the sender has repeated it, or is gone
+		return errSilent
 	}
 	if x.door.run != o.Run {
 		ctx, cancel := context.WithCancel(x.ctx)

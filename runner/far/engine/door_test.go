@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/decide/task"
 	"crew/runner/exec/spool"
 	"crew/runner/far/outbox"
 )
@@ -164,7 +165,7 @@ func TestDoorUnheard(t *testing.T) {
 type slowText struct{ spool.Text }
 
 func (s slowText) ReadAt(p []byte, at int64) (int, error) {
-	time.Sleep(2 * time.Second)
+	time.Sleep(time.Second)
 	return s.Text.ReadAt(p, at)
 }
 
@@ -180,19 +181,24 @@ func TestDoorSlow(t *testing.T) {
 			}
 			return false, nil
 		}
-		s, text := b.connect(nil), strings.Repeat("x", 3*outbox.Piece)
-		order := func(run string) *Order {
-			lines := s.blobs.Add(slowText{spool.Text(text)}, int64(len(text)))
+		s, text := b.connect(nil), strings.Repeat("x", 7*outbox.Piece)
+		order := func(run string, content task.Live) *Order {
+			lines := s.blobs.Add(content, int64(len(text)))
 			return &Order{Op: opStore, Run: run, Owner: s.user, Tasks: &lines}
 		}
-		gone := order("gone")
+		ctx, cancel := context.WithTimeout(t.Context(), answerWait+retryWait/2)
+		defer cancel()
+		s.hub = false // no crew serve can have got it
+		require.Equal(t, context.DeadlineExceeded, s.handOver(ctx, requestFor(s, "mail"), spool.Text("x"), 1))
+		gone := order("gone", spool.Text(text))
 		gone.Tasks.Place = "GONE"
 		require.Error(t, x.takeRequest(gone, &Answer{}))
-		o := order("slow")
+		o := order("slow", slowText{spool.Text(text)})
 		require.NoError(t, x.takeRequest(o, &Answer{}))
 		s.blobs.Drop(*o.Tasks)
 		require.NoError(t, x.takeRequest(o, &Answer{}))
-		o, full = order("full"), true
+		time.Sleep(time.Minute) // for late answers
+		o, full = order("full", spool.Text(text)), true
 		require.Equal(t, errFull, x.takeRequest(o, &Answer{}))
 		s.blobs.Drop(*o.Tasks)
 		require.NoError(t, x.takeRequest(&Order{Op: opForget, Run: "full"}, &Answer{}))
@@ -219,6 +225,7 @@ func TestDoorOrders(t *testing.T) {
 		record := requestFor(s, "mail")
 		require.NoError(t, s.handOver(ctx, record, spool.Text("x"), 1))
 		require.Len(t, d.all(), 1)
+		time.Sleep(time.Minute) // until owner has reconnected
 		require.NoError(t, owner.forget(dispatchSubject(owner.user), record))
 		require.Empty(t, d.all())
 		d.cancel()

@@ -214,6 +214,8 @@ func (s *session) askUntilDone(ctx context.Context, subject string, o Order) (An
 			}
 			s.notices.notify(err.Error() + ": trying again")
 		}
-		sleep(ctx, retryWait)
+		if sleep(ctx, retryWait); ctx.Err() != nil {
+			return a, ctx.Err()
+		}
 	}
 }
