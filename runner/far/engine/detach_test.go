@@ -28,6 +28,7 @@ func (b *broker) dispatcher(connect func() (net.Conn, error)) *dispatcher {
 	b.runs = b.t.TempDir()
 	d, err := newDispatcher(b.t.Context(), b.connect(nil), connect, b.runs, 0, quiet)
 	require.NoError(b.t, err)
+	b.t.Cleanup(d.wg.Wait)
 	return d
 }
 
@@ -120,8 +121,6 @@ func TestForgotten(t *testing.T) {
 		require.NoError(t, d.forget(h))
 		require.False(t, h.expiry.Stop())
 		require.Empty(t, d.all())
-		d.cancel()
-		d.wg.Wait()
 	})
 }
 
@@ -141,8 +140,6 @@ func TestProcessesOfUsers(t *testing.T) {
 		}
 		synctest.Wait()
 		require.EqualValues(t, maxProcesses+1, begun.Load())
-		d.cancel()
-		d.wg.Wait()
 	})
 }
 

@@ -151,20 +151,35 @@ func TestWorkerIsThereAfterAll(t *testing.T) {
 	})
 }
 
-// realWorker returns a real worker, and the session of a submitter.
-func (b *broker) realWorker(ttl time.Duration) (*modelWorker, *session) {
+// underRun is a real worker, and a submitter whose run uses it.
+type underRun struct {
+	*modelWorker
+	s *session
+}
+
+func (b *broker) realWorker(ttl time.Duration) underRun {
 	m := &model{T: b.t, broker: b, rand: crewtest.Rand(b.t, 0), ttl: ttl, running: map[string]int{}, begun: map[int]int{}, whole: map[int]int{}, latest: map[string]int{}}
-	return m.worker(), b.connect(nil)
+	return underRun{m.worker(), b.connect(nil)}
+}
+
+// atWorker calls test with a worker, which it drains after the end of the run.
+func atWorker(t *testing.T, ttl time.Duration, test func(*testing.T, underRun)) {
+	inTime(t, func(t *testing.T, b *broker) {
+		w := b.realWorker(ttl)
+		test(t, w)
+		w.beat(Heartbeat{Epoch: 1, Over: true})
+		w.drain()
+	})
 }
 
 // attempt returns an attempt at a task.
-func (w *modelWorker) attempt(s *session, n int) *Attempt {
-	return &Attempt{ID: ID{"run", 1, uint64(n), 1}, Token: Token{byte(n), s.user[0]}, Template: w.crew.digest, Records: [][]string{{fmt.Sprint(n)}}, Trip: travel.Trip{User: s.user}}
+func (w underRun) attempt(n int) *Attempt {
+	return &Attempt{ID: ID{"run", 1, uint64(n), 1}, Token: Token{byte(n), w.s.user[0]}, Template: w.crew.digest, Records: [][]string{{fmt.Sprint(n)}}, Trip: travel.Trip{User: w.s.user}}
 }
 
 // give gives the worker an attempt at a task.
-func (w *modelWorker) give(s *session, n int) *Attempt {
-	a, id := w.attempt(s, n), ""
+func (w underRun) give(n int) *Attempt {
+	a, id := w.attempt(n), ""
 	crewtest.Until(w.model.T, func() bool {
 		w.crew.mu.Lock()
 		defer w.crew.mu.Unlock()
@@ -174,93 +189,85 @@ func (w *modelWorker) give(s *session, n int) *Attempt {
 		return id != ""
 	}, "the worker")
 	given := make(chan bool, 1)
-	outbox.New(s.requester).Send(taskSubject("q", id, s.user, "run"), encode(kindAttempt, a), func() { given <- true })
+	outbox.New(w.s.requester).Send(taskSubject("q", id, w.s.user, "run"), encode(kindAttempt, a), func() { given <- true })
 	crewtest.Receive(w.model.T, given, "an answer")
 	return a
 }
 
 // beat sends a heartbeat of the run.
-func (w *modelWorker) beat(s *session, b Heartbeat) {
+func (w underRun) beat(b Heartbeat) {
 	b.Run = "run"
-	require.NoError(w.model, s.heartbeat(heartbeatSubject("q", s.user), b))
+	require.NoError(w.model, w.s.heartbeat(heartbeatSubject("q", w.s.user), b))
 }
 
 // silence has the worker hear nothing from the run for some time.
-func (w *modelWorker) silence(s *session, since time.Duration) {
+func (w underRun) silence(since time.Duration) {
 	w.crew.mu.Lock()
-	w.crew.runs[runKey(s.user, "run")].heard -= since
+	w.crew.runs[runKey(w.s.user, "run")].heard -= since
 	w.crew.mu.Unlock()
 	time.Sleep(300 * time.Millisecond)
 }
 
 // ends returns a channel that receives the ends of the run's attempts.
-func ends(t *testing.T, s *session) chan *Final {
+func (w underRun) ends() chan *Final {
 	ends := make(chan *Final, 10)
-	_, err := s.serveMessages(resultSubject(s.user, "run", allWorkers), func(_ string, data []byte) {
+	_, err := w.s.serveMessages(resultSubject(w.s.user, "run", allWorkers), func(_ string, data []byte) {
 		if fin, err := decode[Final](data, kindFinal); err == nil {
 			ends <- fin
 		}
 	})
-	require.NoError(t, err)
+	require.NoError(w.model, err)
 	return ends
 }
 
-func (w *modelWorker) drain() {
+func (w underRun) drain() {
 	w.run.Do(task.Command{Op: task.Drain})
 	<-w.over
 }
 
 // A run can end while the outbox of a worker is full of its results.
 func TestEndOfRunWithFullOutbox(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		w, s := b.realWorker(8 * time.Second)
-		w.give(s, 6)
-		w.give(s, 7) // it waits for its turn
+	atWorker(t, 8*time.Second, func(t *testing.T, w underRun) {
+		w.give(6)
+		w.give(7) // it waits for its turn
 		time.Sleep(time.Second)
-		w.crew.out.Send(resultSubject(s.user, "run", "w"), make([]byte, 64<<20), func() {})
-		w.beat(s, Heartbeat{Epoch: 1, Over: true})
+		w.crew.out.Send(resultSubject(w.s.user, "run", "w"), make([]byte, 64<<20), func() {})
+		w.beat(Heartbeat{Epoch: 1, Over: true})
 		since := time.Now()
 		w.crew.out.Flush()
 		require.Less(t, time.Since(since), time.Second)
-		w.drain()
 	})
 }
 
 // A user who knows the ID of a run can neither take it over nor end it, before it begins or later.
 func TestRunOfAnother(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		w, s := b.realWorker(8 * time.Second)
-		eve := b.connect(nil)
-		eve.user = "eve"
+	atWorker(t, 8*time.Second, func(t *testing.T, w underRun) {
+		eve := underRun{w.modelWorker, w.model.connect(nil)}
+		eve.s.user = "eve"
 		attack := func() {
-			_, err := eve.ask(t.Context(), orderSubject("q", w.crew.lease.id, eve.user), Order{Op: opLeave, Run: "run", Epoch: maxEpoch})
+			_, err := eve.s.ask(t.Context(), orderSubject("q", w.crew.lease.id, eve.s.user), Order{Op: opLeave, Run: "run", Epoch: maxEpoch})
 			require.NoError(t, err)
-			w.beat(eve, Heartbeat{Epoch: 9, Over: true})
+			eve.beat(Heartbeat{Epoch: 9, Over: true})
 		}
-		w.give(eve, 1)
+		eve.give(1)
 		attack()
-		ends := ends(t, s)
-		w.give(s, 1)
+		ends := w.ends()
+		w.give(1)
 		attack()
 		require.Equal(t, task.OK, crewtest.Receive(t, ends, "the end of the attempt").Outcome)
-		w.beat(s, Heartbeat{Epoch: 1, Over: true})
-		w.drain()
 	})
 }
 
 // A run that reappears learns that an attempt is lost once that has ended.
 func TestLostOnceEnded(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		w, s := b.realWorker(8 * time.Second)
-		w.give(s, 4)
+	atWorker(t, 8*time.Second, func(t *testing.T, w underRun) {
+		w.give(4)
 		time.Sleep(100 * time.Millisecond)
-		w.silence(s, time.Minute)
-		ends := ends(t, s)
-		w.beat(s, Heartbeat{Epoch: 1})
+		w.silence(time.Minute)
+		ends := w.ends()
+		w.beat(Heartbeat{Epoch: 1})
 		crewtest.Receive(t, ends, "the end of the attempt")
 		require.Zero(t, w.model.running[keyOf(4)])
-		w.beat(s, Heartbeat{Epoch: 1, Over: true})
-		w.drain()
 	})
 }
 
@@ -272,10 +279,10 @@ func TestCluster(t *testing.T) {
 		b.cluster = "c"
 		b.start()
 		r := b.run(6, nil)
-		w, s := b.realWorker(time.Second)
+		w := b.realWorker(time.Second)
 		r.wait()
 		require.Zero(t, r.lost)
-		w.give(s, 6)
+		w.give(6)
 		time.Sleep(300 * time.Millisecond)
 		w.line.cut(0)
 		time.Sleep(450 * time.Millisecond)
@@ -287,10 +294,9 @@ func TestCluster(t *testing.T) {
 // A worker whose connection is lost while it announces itself, for the first time or later, does so again as
 // soon as it is connected again.
 func TestRenewalInterrupted(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		w, s := b.realWorker(8 * time.Second)
+	atWorker(t, 8*time.Second, func(t *testing.T, w underRun) {
 		heard := make(chan *nats.Msg, 100)
-		_, err := s.nc.ChanSubscribe(presenceSubject("q", allWorkers), heard)
+		_, err := w.s.nc.ChanSubscribe(presenceSubject("q", allWorkers), heard)
 		require.NoError(t, err)
 		for range 2 {
 			w.line.hold(true)
@@ -301,26 +307,22 @@ func TestRenewalInterrupted(t *testing.T) {
 			time.Sleep(time.Second)
 			require.Greater(t, len(heard), before)
 		}
-		w.drain()
 	})
 }
 
 // An attempt that comes before the first lease is confirmed runs under it, even if the connection breaks
 // meanwhile.
 func TestAttemptBeforeConfirmation(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		w, s := b.realWorker(8 * time.Second)
-		heard, ends := make(chan *nats.Msg, 100), ends(t, s)
-		_, err := s.nc.ChanSubscribe(presenceSubject("q", allWorkers), heard)
+	atWorker(t, 8*time.Second, func(t *testing.T, w underRun) {
+		heard, ends := make(chan *nats.Msg, 100), w.ends()
+		_, err := w.s.nc.ChanSubscribe(presenceSubject("q", allWorkers), heard)
 		require.NoError(t, err)
 		m := crewtest.Receive(t, heard, "the worker")
 		p, _ := parsePresence(m.Subject, m.Data)
-		require.NoError(t, s.nc.Publish(taskSubject("q", p.ID, s.user, "run"), encode(kindAttempt, w.attempt(s, 1))))
+		require.NoError(t, w.s.nc.Publish(taskSubject("q", p.ID, w.s.user, "run"), encode(kindAttempt, w.attempt(1))))
 		time.Sleep(2 * w.line.delay)
 		w.line.cut(0)
 		require.Equal(t, task.OK, crewtest.Receive(t, ends, "the end of the attempt").Outcome)
-		w.beat(s, Heartbeat{Epoch: 1, Over: true})
-		w.drain()
 	})
 }
 
@@ -330,7 +332,7 @@ func TestNextLease(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		r := b.run(6, nil)
 		time.Sleep(time.Second)
-		w, _ := b.realWorker(time.Minute)
+		w := b.realWorker(time.Minute)
 		begun := time.Now()
 		time.Sleep(time.Second)
 		w.line.cut(45 * time.Second)
@@ -342,16 +344,14 @@ func TestNextLease(t *testing.T) {
 
 // A worker that loses its lease does not confirm that the attempts of a run have ended.
 func TestLeaveWithoutLease(t *testing.T) {
-	inTime(t, func(t *testing.T, b *broker) {
-		w, s := b.realWorker(time.Second)
-		w.give(s, 4)
+	atWorker(t, time.Second, func(t *testing.T, w underRun) {
+		w.give(4)
 		time.Sleep(100 * time.Millisecond)
 		time.AfterFunc(100*time.Millisecond, func() { w.line.hold(true) })
 		time.AfterFunc(time.Second, func() { w.line.hold(false) })
-		a, err := s.ask(t.Context(), orderSubject("q", w.crew.lease.id, s.user), Order{Op: opLeave, Run: "run", Epoch: 2})
+		a, err := w.s.ask(t.Context(), orderSubject("q", w.crew.lease.id, w.s.user), Order{Op: opLeave, Run: "run", Epoch: 2})
 		require.NoError(t, err)
 		require.NotEmpty(t, a.Err)
-		w.drain()
 	})
 }
 
@@ -359,27 +359,25 @@ func TestLeaveWithoutLease(t *testing.T) {
 // twice.
 func TestSilentRun(t *testing.T) {
 	for suspended, silence := range map[bool]time.Duration{false: time.Minute, true: suspendedFor + time.Minute} {
-		inTime(t, func(t *testing.T, b *broker) {
-			w, s := b.realWorker(8 * time.Second)
-			a := w.give(s, 1)
+		atWorker(t, 8*time.Second, func(t *testing.T, w underRun) {
+			a := w.give(1)
 			beat := func() {
-				w.beat(s, Heartbeat{Epoch: 1, Suspended: suspended})
+				w.beat(Heartbeat{Epoch: 1, Suspended: suspended})
 				time.Sleep(time.Second)
 			}
 			time.Sleep(2 * time.Second)
 			for range 2 {
 				beat()
-				w.silence(s, silence)
+				w.silence(silence)
 			}
 			w.crew.mu.Lock()
-			require.Nil(t, w.crew.beforeEpochLocked(runKey(s.user, "run"), maxEpoch)[0].Records, "the attempt is kept")
+			require.Nil(t, w.crew.beforeEpochLocked(runKey(w.s.user, "run"), maxEpoch)[0].Records, "the attempt is kept")
 			w.crew.mu.Unlock()
-			ends := ends(t, s)
+			ends := w.ends()
 			beat()
 			fin := crewtest.Receive(t, ends, "the end of the attempt")
 			require.Equal(t, task.Lost, fin.Outcome)
 			require.Equal(t, a.Token, fin.Token)
-			w.drain()
 		})
 	}
 }
