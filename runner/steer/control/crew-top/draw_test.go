@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"strconv"
@@ -50,16 +51,12 @@ func busy(tasks int) *view {
 	for i := range 100 {
 		v.curves.Points = append(v.curves.Points, series.Point{series.Ended: float64(i % 20)})
 	}
-	total, eta := int64(5000), task.Seconds(20*time.Minute)
-	v.hello = control.Hello{Name: "encode", Command: "ffmpeg -i {} {.}.mkv", PID: 4242}
-	r := &control.Status{
-		State: "running", Progress: control.Progress{Done: 1234, Total: &total, Failed: 3},
-		Elapsed: 432e9, ETA: &eta, Rate: 8.4,
-		Snapshot: task.Snapshot{
-			Slots: make([]task.Slot, tasks), Queued: 120, Aside: 3,
-			Waiting: []task.Blocking{{Shown: "12 tasks of key a wait for worker 3"}, {Shown: "3 tasks wait for a retry, the next in 4s"}},
-		},
-	}
+	rows, _ := crewtest.Rows[struct {
+		Hello  control.Hello
+		Status control.Status
+	}]("testdata/busy.jsonl")
+	r := &rows[0].Status
+	v.hello, r.Slots = rows[0].Hello, make([]task.Slot, tasks)
 	used := map[int]usage{}
 	for i := range tasks {
 		r.Tasks = append(r.Tasks, task.Where{State: "running", EndedTask: task.EndedTask{Facts: task.Facts{
@@ -70,30 +67,31 @@ func busy(tasks int) *view {
 			used[100+i] = usage{cpu: float64(i) * 0.37, memory: int64(i) * 12345678}
 		}
 	}
-	three := 3
-	for i := range 5 {
-		r.Ended = append(r.Ended, task.Where{State: "ended", EndedTask: task.EndedTask{Facts: task.Facts{
-			Task: uint64(105 - i), Outcome: task.Exit, Exit: &three, Duration: 2e9, Start: noon, Worker: 1,
-			Command: task.Bytes(fmt.Sprintf("ffmpeg -i 'film %d.avi'", i)),
-		}}})
+	for i := range r.Ended {
+		r.Ended[i].Start = noon
 	}
-	r.Ended[1].State = "waiting"
 	v.update(r, used)
 	return v
 }
 
+var changes, _ = crewtest.Rows[struct {
+	Name  string
+	Hello json.RawMessage
+	Tasks []json.RawMessage
+}]("testdata/odd.jsonl")
+
 // odd changes a view of busy tasks as name says.
 func odd(name string, v *view) {
+	for _, c := range changes {
+		if c.Name == name {
+			_ = json.Unmarshal(c.Hello, &v.hello)
+			for i, change := range c.Tasks {
+				_ = json.Unmarshal(change, &v.tasks[i].Where)
+			}
+		}
+	}
 	s := v.status
 	switch name {
-	case "odd": // hosts, records and texts that are not printable
-		v.hello.Command, v.hello.Name = "printf '\x1b[2J\x07\xff\u202e\n\tend'", "日本語日本語日本語日本語日本語日本語"
-		v.tasks[0].Command, v.tasks[0].Record = task.Bytes(strings.Repeat("界", 200)), "film 0.avi"
-		v.tasks[1].Command, v.tasks[1].Record = task.Bytes("x"+strings.Repeat("界", 200)), task.Bytes(strings.Repeat("r", 100))
-		v.tasks[2].Command, v.tasks[2].Host = task.Bytes(strings.Repeat("e\u0301", 500)), "web1.\x1bexample.org.of.a.long.name"
-		v.tasks[3].Tag = "tag"
-	case "script": // all tasks share it: what differs is shown
-		v.tasks[0].Command, v.tasks[0].Record, v.tasks[0].Apart = "for i in 1 2 3; do\n:; done", "film 0.avi", "film 0.avi"
 	case "memory":
 		v.curves.Points, v.graphed = []series.Point{{series.Memory: 1 << 30}, {series.Memory: 2 << 30}}, 4
 	case "bursts": // only 0 is at the lowest level
