@@ -201,7 +201,7 @@ func (s *session) askUntilDone(ctx context.Context, subject string, o Order) (An
 		once, cancel := context.WithTimeout(ctx, repeatWait)
 		a, err := s.askHub(once, subject, o)
 		cancel()
-		unsure = unsure || err != nil && a.Err == "" && !errors.Is(err, nats.ErrNoResponders)
+		unsure = unsure || err != nil && a.Err == "" && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, nats.ErrReconnectBufExceeded)
 		a.unsure = unsure
 		switch {
 		case a.None:
