@@ -110,16 +110,40 @@ func (s *server) take(n int) string {
 	return string(all[:got])
 }
 
-func (s *server) join() (*Tokens, chan bool) {
-	a, found := Parse(" -j4 --jobserver-auth=" + s.auth)
-	require.True(s.t, found)
-	tokens, err := Join(a)
-	return watch(s.t, tokens, err)
+// client is a client of a jobserver, with the answers to its Asks.
+type client struct {
+	*Tokens
+	t       *testing.T
+	answers chan bool
 }
 
-// watch returns tokens and the answers to their Asks. This process is also the guardian.
-func watch(t *testing.T, tokens *Tokens, err error) (*Tokens, chan bool) {
+// gets asks for n tokens and gets them.
+func (c *client) gets(n int) {
+	for range n {
+		c.Ask()
+		require.True(c.t, <-c.answers)
+	}
+}
+
+// getsNone asks for a token in vain.
+func (c *client) getsNone() {
+	c.Ask()
+	c.Withdraw()
+	require.False(c.t, <-c.answers)
+}
+
+func (s *server) join() *client { return join(s.t, " -j4 --jobserver-auth="+s.auth) }
+
+func join(t *testing.T, flags string) *client {
+	a, found := Parse(flags)
+	require.True(t, found)
+	tokens, err := Join(a)
 	require.NoError(t, err)
+	return watch(t, tokens)
+}
+
+// watch watches tokens. This process is also the guardian.
+func watch(t *testing.T, tokens *Tokens) *client {
 	tokens.Guard(func() (int, error) {
 		var asks [2]int // stays open
 		require.NoError(t, kernel.Pipe(&asks))
@@ -132,19 +156,16 @@ func watch(t *testing.T, tokens *Tokens, err error) (*Tokens, chan bool) {
 	})
 	answers := make(chan bool, 100)
 	tokens.Watch(func(got bool, err error) { answers <- got && err == nil })
-	return tokens, answers
+	return &client{tokens, t, answers}
 }
 
-// share creates a jobserver with n tokens, holds all of them, and joins it.
-func share(t *testing.T, inherited string, n int, pipe bool) (own *Tokens, answers chan bool, other *Tokens, others chan bool, a Auth) {
-	own, err := Share(inherited, n, pipe)
-	own, answers = watch(t, own, err)
-	a, found := Parse(own.Makeflags())
-	require.True(t, found)
-	other, err = Join(a)
-	other, others = watch(t, other, err)
-	own.Create(n)
-	return own, answers, other, others, a
+// share creates a jobserver with 3 tokens, holds all of them, and joins it.
+func share(t *testing.T, pipe bool) (own, other *client) {
+	tokens, err := Share("k", 3, pipe)
+	require.NoError(t, err)
+	own, other = watch(t, tokens), join(t, tokens.Makeflags())
+	own.Create(3)
+	return own, other
 }
 
 func forms(t *testing.T, f func(t *testing.T, fifo bool)) {
@@ -155,24 +176,18 @@ func forms(t *testing.T, f func(t *testing.T, fifo bool)) {
 func TestEachTokenIsReturned(t *testing.T) {
 	forms(t, func(t *testing.T, fifo bool) {
 		s := newServer(t, fifo, "+a\x00")
-		tokens, answers := s.join()
+		tokens := s.join()
 		require.False(t, tokens.Own())
 		defer tokens.Close()
-		for range 3 {
-			tokens.Ask()
-			require.True(t, <-answers)
-		}
+		tokens.gets(3)
 		require.Zero(t, s.there())
-		tokens.Ask()
-		tokens.Withdraw()
-		require.False(t, <-answers)
+		tokens.getsNone()
 		tokens.Ask()
 		s.put("x") // becomes available later
-		require.True(t, <-answers)
+		require.True(t, <-tokens.answers)
 		tokens.Return(1)
 		crewtest.Until(t, func() bool { return s.there() == 1 }, "the token")
-		tokens.Ask()
-		require.True(t, <-answers)
+		tokens.gets(1)
 		tokens.Ask() // never answered
 		tokens.Settle(true)
 		require.Equal(t, "\x00+ax", s.take(4))
@@ -187,10 +202,7 @@ func TestBlockedRead(t *testing.T) {
 	s := &server{t: t, r: ends[0], w: ends[1]}
 	tokens := &Tokens{in: s.r, r: os.NewFile(uintptr(s.r), "pipe")}
 	tokens.keeper.w = s.w
-	_, answers := watch(t, tokens, nil)
-	tokens.Ask()
-	tokens.Withdraw()
-	require.False(t, <-answers)
+	watch(t, tokens).getsNone()
 	for range 2 {
 		s.put("+") // the first may arrive before read(2)
 		crewtest.Until(t, func() bool { tokens.mu.Lock(); defer tokens.mu.Unlock(); return !tokens.taking }, "the end of the read")
@@ -203,7 +215,7 @@ func TestBlockedRead(t *testing.T) {
 // taken.
 func TestNoTokenNeeded(t *testing.T) {
 	s := newServer(t, true, "+")
-	tokens, _ := s.join()
+	tokens := s.join()
 	started := false
 	tokens.Guard(func() (int, error) { started = true; return 0, errors.New("none") })
 	tokens.Settle(true)
@@ -211,11 +223,11 @@ func TestNoTokenNeeded(t *testing.T) {
 	require.False(t, started)
 	require.Equal(t, "+", s.take(1))
 
-	tokens, answers := s.join()
+	tokens = s.join()
 	s.put("+")
 	tokens.Guard(func() (int, error) { return 0, errors.New("none") })
 	tokens.Ask()
-	require.False(t, <-answers)
+	require.False(t, <-tokens.answers)
 	require.NoError(t, tokens.Close())
 	require.Equal(t, "+", s.take(1))
 }
@@ -224,11 +236,8 @@ func TestNoTokenNeeded(t *testing.T) {
 func TestGuardianReturnsTokens(t *testing.T) {
 	forms(t, func(t *testing.T, fifo bool) {
 		s := newServer(t, fifo, "abcd")
-		tokens, answers := s.join()
-		for range 3 {
-			tokens.Ask()
-			require.True(t, <-answers)
-		}
+		tokens := s.join()
+		tokens.gets(3)
 		tokens.Return(1)
 		crewtest.Until(t, func() bool { return s.there() == 2 }, "the token")
 		require.True(t, read(s.r, tokens.keeper.at(3)), "a token was read but not counted")
@@ -244,15 +253,12 @@ func TestGuardianReturnsTokens(t *testing.T) {
 // Close returns the tokens if the guardian is stopped.
 func TestStoppedGuardian(t *testing.T) {
 	s := newServer(t, true, "abc")
-	tokens, answers := s.join()
+	tokens := s.join()
 	tokens.Guard(func() (int, error) {
 		_, asks := pipe(t)
 		return asks, nil
 	})
-	for range 3 {
-		tokens.Ask()
-		require.True(t, <-answers)
-	}
+	tokens.gets(3)
 	tokens.Return(1)
 	tokens.Settle(true)
 	require.Zero(t, s.there())
@@ -297,20 +303,14 @@ func TestShareMakesAFIFO(t *testing.T) {
 // The tokens of a killed holder are replaced, and not doubled if they are returned later.
 func TestRecount(t *testing.T) {
 	forms(t, func(t *testing.T, fifo bool) {
-		own, answers, other, others, _ := share(t, "", 3, !fifo)
+		own, other := share(t, !fifo)
 		own.Return(3)
-		other.Ask()
+		other.gets(1)
 		take := func(n int) {
-			for range n {
-				own.Ask()
-				require.True(t, <-answers)
-			}
-			own.Ask()
-			own.Withdraw()
-			require.False(t, <-answers, "no more than %d", n)
+			own.gets(n)
+			own.getsNone()
 			own.Return(n)
 		}
-		require.True(t, <-others)
 		take(2)
 		own.Recount()
 		take(3)
@@ -324,19 +324,17 @@ func TestRecount(t *testing.T) {
 
 func TestShare(t *testing.T) {
 	forms(t, func(t *testing.T, fifo bool) {
-		own, answers, other, others, a := share(t, "k", 3, !fifo)
+		own, other := share(t, !fifo)
 		require.True(t, own.Own())
+		a, _ := Parse(own.Makeflags())
 		require.Equal(t, 3, a.Jobs)
 		other.Ask()
 		own.Return(1)
-		require.True(t, <-others)
-		own.Ask()
-		own.Withdraw()
-		require.False(t, <-answers)
+		require.True(t, <-other.answers)
+		own.getsNone()
 		own.Destroy(2)
 		require.NoError(t, other.Close())
-		own.Ask()
-		require.True(t, <-answers)
+		own.gets(1)
 		require.NoError(t, own.Close())
 		if fifo {
 			require.NoFileExists(t, a.fifo)
