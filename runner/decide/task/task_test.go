@@ -12,19 +12,14 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"crew/runner/crewtest"
 )
 
 // TestAnAttemptIsData: an attempt does the same after it was sent to another process.
 func TestAnAttemptIsData(t *testing.T) {
-	a := Attempt{
-		Task: &Task{
-			ID: 7, Key: "k", Identity: [16]byte{1}, Attempts: 1, Failures: 1,
-			Argv: []string{"x", "{%}", "{%}{%} {%}{host}"}, Env: []string{"A=b"}, Dir: "/", Stdin: []byte("in\x00\xff"),
-			Cost: 3, Timeout: -1, Records: [][]string{{"{%}", "b"}}, Tag: "{%}: {%}{host}",
-			Marks: []Mark{{Word: InTag}, {Word: InTag, Off: 8}, {Word: 1}, {Word: 2}, {Word: 2, Off: 7}, {Word: 2, Off: 10}},
-		},
-		Number: 2, Slot: Slot{ID: 12, Host: "web1", Cap: 3},
-	}
+	attempts, _ := crewtest.Rows[Attempt]("testdata/attempt.jsonl")
+	a := attempts[0]
 	wire, err := json.Marshal(a)
 	require.NoError(t, err)
 	var got Attempt
@@ -88,32 +83,30 @@ func TestStatsAreAFold(t *testing.T) {
 }
 
 func TestFactsAreJSON(t *testing.T) {
-	start := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	for _, c := range []struct {
-		r    Result
-		want string
-	}{
-		{Result{Outcome: OK, Attempt: 1, Worker: 2, PID: 3, Start: start, End: start.Add(time.Second), User: 1, MaxRSS: 4, Leaked: true},
-			`"outcome":"ok","exit":0,"attempt":1,"worker":2,"pid":3,"start":"2026-01-02T03:04:05.000000006Z",` +
-				`"duration":1,"user":0.000000001,"maxrss":4,"leaked":true`},
-		{Result{Task: &Task{ID: 7, Key: "k\xff"}, Outcome: Lost, Host: "web1"}, `"task":7,"key":{"base64":"a/8="},"outcome":"lost","host":"web1"`},
-		{Result{Outcome: Cancelled, Units: []Units{{"db", []string{"0", "1"}}, {"gpu", []string{"a"}}}}, `"outcome":"cancelled","units":["db:0,1","gpu:a"]`},
-		{Result{Outcome: Signal, Signal: 9, Code: 1}, `"outcome":"signal","signal":9`},
-		{Result{Outcome: StartFailed, Code: 127, Err: errors.New("no <é>")}, `"outcome":"start-failed","exit":127,"error":"no <é>"`},
-	} {
-		f := c.r.Facts()
-		require.Equal(t, ","+c.want, string(f.Append(nil)))
+	crewtest.Examples(t, "testdata/facts.jsonl", func(t *testing.T, row struct {
+		Result Result
+		Error  string
+		Want   json.RawMessage
+	}) {
+		r, want := row.Result, string(row.Want)
+		if r.Task != nil {
+			r.Task.Key += "\xff"
+		}
+		if row.Error != "" {
+			r.Err = errors.New(row.Error)
+		}
+		f := r.Facts()
+		require.Equal(t, want, "{"+string(f.Append(nil))[1:]+"}")
 		var theirs bytes.Buffer
 		enc := json.NewEncoder(&theirs)
 		enc.SetEscapeHTML(false)
 		require.NoError(t, enc.Encode(f))
-		require.Equal(t, "{"+c.want+"}\n", theirs.String())
+		require.Equal(t, want+"\n", theirs.String())
 		var read Facts
 		require.NoError(t, json.Unmarshal(theirs.Bytes(), &read))
 		require.Equal(t, f, read)
-		again := read.Result(c.r.Task).Facts()
-		require.Equal(t, f, again)
-	}
+		require.Equal(t, f, read.Result(r.Task).Facts())
+	})
 	for o := range Outcomes {
 		require.Equal(t, o == OK || o == Exit || o == StartFailed, o.HasCode(), "%v", o)
 	}
