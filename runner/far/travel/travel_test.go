@@ -98,6 +98,15 @@ func (v *pair) drop(back []File) {
 	}
 }
 
+// at returns the path of a file of the worker.
+func (v *pair) at(name string) string { return filepath.Join(v.there, name) }
+
+func stat(t *testing.T, name string) os.FileInfo {
+	info, err := os.Stat(name)
+	require.NoError(t, err)
+	return info
+}
+
 func named(prefix string) func(*task.Task) []string {
 	return func(t *task.Task) []string { return []string{prefix + t.Records[0][0]} }
 }
@@ -111,20 +120,16 @@ func TestFilesTravel(t *testing.T) {
 	v.cleanup = true
 	fixed := v.s[0].Count()
 	require.NoError(t, v.run(1, "a", func() {
-		require.Equal(t, "A", read(t, filepath.Join(v.there, "data/a")))
-		require.Equal(t, "base", read(t, filepath.Join(v.there, "base")))
-		info, err := os.Stat(filepath.Join(v.there, "run"))
-		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o750), info.Mode())
+		require.Equal(t, "A", read(t, v.at("data/a")))
+		require.Equal(t, "base", read(t, v.at("base")))
+		require.Equal(t, os.FileMode(0o750), stat(t, v.at("run")).Mode())
 		sent := v.s[0].Count()
 		require.NoError(t, v.run(2, "b", func() { require.Equal(t, sent, v.s[0].Count(), "the same content is a single blob") }))
-		require.NoError(t, os.MkdirAll(filepath.Join(v.there, "out"), 0o777))
-		crewtest.WriteFile(t, filepath.Join(v.there, "out/a"), "result", 0o600)
+		require.NoError(t, os.MkdirAll(v.at("out"), 0o777))
+		crewtest.WriteFile(t, v.at("out/a"), "result", 0o600)
 	}))
 	require.Equal(t, "result", read(t, "out/a"))
-	info, err := os.Stat("out/a")
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode())
+	require.Equal(t, os.FileMode(0o600), stat(t, "out/a").Mode())
 	require.Equal(t, "task 2 left no file out/b on web1: nothing to return\n", v.notices.String())
 	require.Equal(t, fixed, v.s[0].Count())
 	require.Zero(t, v.s[1].Count())
@@ -140,17 +145,14 @@ func TestFilesTravel(t *testing.T) {
 // Without cleanup, a file that is still there is not fetched again.
 func TestFilesStay(t *testing.T) {
 	v := newPair(t, Files{Transfer: named("data/")})
-	there := filepath.Join(v.there, "data/a")
+	there := v.at("data/a")
 	require.NoError(t, v.run(1, "a", func() {}))
 	require.NoError(t, os.Chtimes(there, time.Time{}, time.Unix(1e9, 0))) // long ago, so that the time can be relied on
-	before, err := os.Stat(there)
-	require.NoError(t, err)
+	before := stat(t, there)
 	require.NoError(t, v.run(2, "a", func() {}))
-	after, err := os.Stat(there)
-	require.NoError(t, err)
-	require.True(t, os.SameFile(before, after))
+	require.True(t, os.SameFile(before, stat(t, there)))
 	crewtest.WriteFile(t, "data/a", "anew", 0o644)
-	require.NoError(t, v.run(5, "empty", func() { require.Empty(t, read(t, filepath.Join(v.there, "data/empty"))) }))
+	require.NoError(t, v.run(5, "empty", func() { require.Empty(t, read(t, v.at("data/empty"))) }))
 	require.NoError(t, v.run(3, "a", func() {}))
 	require.Equal(t, "anew", read(t, there))
 	crewtest.WriteFile(t, there, "spoilt", 0o644)
@@ -163,13 +165,12 @@ func TestFilesStay(t *testing.T) {
 func TestFileChangedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newPair(t, Files{Transfer: named("data/")})
-		path := filepath.Join(v.there, "data/a")
+		path := v.at("data/a")
 		require.NoError(t, v.run(1, "a", func() {
 			was := read(t, path)
-			info, err := os.Stat(path)
-			require.NoError(t, err)
+			written := stat(t, path).ModTime()
 			require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("B"), len(was)), 0o644))
-			require.NoError(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+			require.NoError(t, os.Chtimes(path, written, written))
 		}))
 		require.NoError(t, v.run(2, "a", func() { require.NotContains(t, read(t, path), "B") }))
 	})
@@ -180,13 +181,10 @@ func TestFileChangedAtOnce(t *testing.T) {
 func TestFilesHere(t *testing.T) {
 	v := newPair(t, Files{Base: []string{"base"}, Transfer: named("data/"), Return: named("data/out.")})
 	v.p, v.cleanup = v.newWorker(""), true
-	before, err := os.Stat("data/a")
-	require.NoError(t, err)
+	before := stat(t, "data/a")
 	require.NoError(t, v.run(1, "a", func() { crewtest.WriteFile(t, "data/out.a", "result", 0o600) }))
 	v.p.CleanUp("RUN")
-	after, err := os.Stat("data/a")
-	require.NoError(t, err)
-	require.True(t, os.SameFile(before, after))
+	require.True(t, os.SameFile(before, stat(t, "data/a")))
 	require.FileExists(t, "base")
 	require.NoError(t, v.run(2, "a", func() { crewtest.WriteFile(t, "data/a", "changed", 0o600) }))
 	require.Equal(t, "changed", read(t, "data/a"))
@@ -211,15 +209,15 @@ func TestFilesRefused(t *testing.T) {
 		}
 		err := v.run(2, c.Name, func() {
 			if c.Made != "" {
-				require.NoError(t, os.MkdirAll(filepath.Join(v.there, filepath.Dir(c.Made)), 0o777))
-				crewtest.WriteFile(t, filepath.Join(v.there, c.Made), "", 0o666)
+				require.NoError(t, os.MkdirAll(v.at(filepath.Dir(c.Made)), 0o777))
+				crewtest.WriteFile(t, v.at(c.Made), "", 0o666)
 			}
 			if c.LeadsOut != "" {
 				to := secret
 				if c.LeadsOut != c.Name {
 					to = filepath.Dir(secret)
 				}
-				require.NoError(t, os.Symlink(to, filepath.Join(v.there, c.LeadsOut)))
+				require.NoError(t, os.Symlink(to, v.at(c.LeadsOut)))
 			}
 		})
 		if c.Error != "" {
@@ -249,18 +247,18 @@ func TestMadeTravels(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, v.p.Fetch(t.Context(), "RUN", trips[i]))
 	}
-	require.NoError(t, os.MkdirAll(filepath.Join(v.there, "own"), 0o777))
+	require.NoError(t, os.MkdirAll(v.at("own"), 0o777))
 	for _, name := range []string{"out/.crew-0000000a.a", "out/log-a", "own/a"} {
-		crewtest.WriteFile(t, filepath.Join(v.there, name), name, 0o750)
+		crewtest.WriteFile(t, v.at(name), name, 0o750)
 	}
 	back, err := v.p.Collect(trips[0], true)
 	require.NoError(t, err)
 	require.Len(t, back, 3)
 	v.p.Release(trips[0])
-	left, err := os.ReadDir(filepath.Join(v.there, "out"))
+	left, err := os.ReadDir(v.at("out"))
 	require.NoError(t, err, "another task makes files there")
 	require.Empty(t, left)
-	require.NoDirExists(t, filepath.Join(v.there, "own"))
+	require.NoDirExists(t, v.at("own"))
 
 	require.NoError(t, os.Mkdir("out", 0o777))
 	facts := &task.Facts{Host: "web1", Outcome: task.OK}
