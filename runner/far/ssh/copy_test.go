@@ -136,9 +136,7 @@ func TestCopyFails(t *testing.T) {
 		t.Run(c.program, func(t *testing.T) {
 			t.Parallel()
 			r := newRemoteHost(t)
-			fails := filepath.Join(r.s.Home, "bin", c.program)
-			require.NoError(t, os.MkdirAll(filepath.Dir(fails), 0o700))
-			crewtest.WriteFile(t, fails, "#!/bin/sh\n"+c.text+"\n", 0o700)
+			fails := script(t, r.s, "bin/"+c.program, c.text)
 			p, notices, conns := r.start("web1")
 			p.mu.Lock()
 			h := p.hosts[0]
@@ -174,15 +172,13 @@ func TestCopyOther(t *testing.T) {
 	// A small program with the behaviour of worker is copied faster.
 	const text = "#!/bin/sh\necho $$ \"$@\"; read -r answer; echo \"crew: $answer\" >&2; cat >/dev/null\n# "
 	machine, arch := otherMachine(r.program, 0)
-	file := filepath.Join(r.s.Home, "bin/uname")
-	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	for uname, name := range map[string]string{
 		"Linux " + machine: "linux-" + arch, "Darwin arm64": "darwin-arm64", "Darwin x86_64": "darwin-amd64", "FreeBSD amd64": "freebsd-amd64",
 	} {
 		other := filepath.Join(filepath.Dir(self), "crew-engine-"+name)
 		crewtest.WriteFile(t, other, text+name, 0o700)
 		t.Cleanup(func() { _ = os.Remove(other) })
-		crewtest.WriteFile(t, file, "#!/bin/sh\necho "+uname+"\n", 0o700)
+		script(t, r.s, "bin/uname", "echo "+uname)
 		for range 2 {
 			p, notices, conns := r.start("web1")
 			serveWorker(t, conns, notices)

@@ -172,25 +172,25 @@ func TestUnusableHosts(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	machine, arch := otherMachine(program, 1)
-	for _, c := range []struct{ name, text, want string }{
-		{".cache/crew", "", "web1: cannot start a worker there (mkdir: "},
-		{".cache/crew/" + program.hash + "/" + programName, "echo no such library >&2; exit 1", "web1: crew-engine does not run there (no such library): trying again; "},
-		{"bin/uname", "echo Linux sparc64", "web1: crew runs on " + program.platform + " here, but the host is Linux sparc64: install crew there "},
-		{"bin/uname", "echo FreeBSD arm64", "web1: crew runs on " + program.platform + " here, but the host is FreeBSD arm64: put the crew-engine for it here as " + filepath.Dir(self) + "/crew-engine-freebsd-arm64, or "},
-		{"bin/uname", "echo AIX 00F6", "web1: crew runs on " + program.platform + " here, but the host is AIX 00F6: install crew there "},
-		{"bin/uname", "echo Linux " + machine, "web1: crew runs on " + program.platform + " here, but the host is Linux " + machine + ": put the crew-engine for it here as " + filepath.Dir(self) + "/crew-engine-linux-" + arch + ", or "},
-	} {
-		file := filepath.Join(s.Home, c.name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
-		crewtest.WriteFile(t, file, "#!/bin/sh\n"+c.text+"\n", 0o700)
+	fill := strings.NewReplacer("HASH", program.hash, "HERE", program.platform, "MACHINE", machine, "ARCH", arch, "DIR", filepath.Dir(self)).Replace
+	crewtest.Examples(t, "testdata/unusable.jsonl", func(t *testing.T, row struct{ Program, Does, Says string }) {
+		file := script(t, s, fill(row.Program), fill(row.Does))
 		p, notices, _ := startAll(t, s.SSH, Host{Target: "web1"})
 		crewtest.Until(t, func() bool { return notices.String() != "" }, "a notice")
 		p.Close()
-		require.True(t, strings.HasPrefix(notices.String(), c.want), notices)
-		if c.text == "" {
+		require.True(t, strings.HasPrefix(notices.String(), fill(row.Says)), notices)
+		if row.Does == "" {
 			require.NoError(t, os.Remove(file))
 		}
-	}
+	})
+}
+
+// script writes a program below the home of a host.
+func script(t *testing.T, s crewtest.SSHD, name, text string) string {
+	file := filepath.Join(s.Home, name)
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	crewtest.WriteFile(t, file, "#!/bin/sh\n"+text+"\n", 0o700)
+	return file
 }
 
 // A worker that fails is restarted; one that ends by itself is not.
