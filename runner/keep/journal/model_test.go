@@ -93,12 +93,12 @@ func (k fate) end(how string) fate {
 	e := endings[how]
 	switch {
 	case how == "cancel" || how == "fault":
-	case e.last:
-		k.done, k.fails, k.took = e.result.Outcome.String(), 0, n
+	case e.Last:
+		k.done, k.fails, k.took = e.Result.Outcome.String(), 0, n
 		if k.tries = n; how == "ok" || how == "exit" {
 			k.says = n
 		}
-		if e.none {
+		if e.None {
 			k.tries, k.took = 0, 0
 		}
 	default:
@@ -107,7 +107,7 @@ func (k fate) end(how string) fate {
 		}
 		if how != "unbegun" {
 			var full bool
-			r := e.result
+			r := e.Result
 			r.Attempt, r.Earlier = n, true
 			k.before.Before, _, full = task.AppendAttempt(slices.Clone(k.before.Before), &r)
 			if full {

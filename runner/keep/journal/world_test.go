@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crew/runner/crewtest"
 	"crew/runner/decide/task"
 	"crew/runner/exec/spool"
 )
@@ -49,26 +50,29 @@ func newWorld(t testing.TB, queue bool) *world {
 	return w
 }
 
-// endings maps words of steps to ends of attempts. OK and failed ones have output.
-var endings = map[string]struct {
-	result task.Result
-	last   bool // it ends the task
-	none   bool // there was no attempt
-}{
-	"ok":        {task.Result{Outcome: task.OK}, true, false},
-	"exit":      {task.Result{Outcome: task.Exit, Code: 3}, true, false},
-	"gone":      {task.Result{Outcome: task.Lost}, true, false},
-	"retry":     {task.Result{Outcome: task.Exit, Code: 75, Leaked: true, Err: errors.New(`oh "]`), Units: task.Holding{{Name: "a", Held: []string{"1"}}}}, false, false},
-	"lost":      {task.Result{Outcome: task.Lost, Host: "web1"}, false, false},
-	"memory":    {task.Result{Outcome: task.Memory}, false, false},
-	"unbegun":   {task.Result{Outcome: task.Lost, Unbegun: true}, false, false},
-	"cancel":    {task.Result{Outcome: task.Cancelled}, true, false},
-	"fault":     {task.Result{Outcome: task.OK, Fault: errors.New("no space")}, true, false},
-	"nocommand": {task.Result{Outcome: task.StartFailed, BadCommand: true}, true, false},
-	"byhand":    {task.Result{Outcome: task.Cancelled, Final: true}, true, false},
-	"skip":      {task.Result{Outcome: task.Skipped}, true, true},
-	"refuse":    {task.Result{Outcome: task.StartFailed, Err: errors.New("no")}, true, true},
-	"notrun":    {task.Result{Outcome: task.NotRun, Final: true}, true, true},
+// ending is an end of an attempt. OK and failed ones have output.
+type ending struct {
+	Word         string // of steps
+	Result       task.Result
+	Error, Fault string
+	Last         bool // it ends the task
+	None         bool // there was no attempt
+}
+
+// endings holds the endings by their words.
+var endings = map[string]ending{}
+
+func init() {
+	rows, _ := crewtest.Rows[ending]("testdata/endings.jsonl")
+	for _, e := range rows {
+		if e.Error != "" {
+			e.Result.Err = errors.New(e.Error)
+		}
+		if e.Fault != "" {
+			e.Result.Fault = errors.New(e.Fault)
+		}
+		endings[e.Word] = e
+	}
 }
 
 // do takes a step. It returns an error of the disk.
@@ -215,13 +219,13 @@ func (w *world) start(name string, more bool) {
 // nth attempt takes n seconds.
 func (w *world) end(how, name string) {
 	tk, e := w.tasks[name], endings[how]
-	if !e.none && !w.runs[name] {
+	if !e.None && !w.runs[name] {
 		w.start(name, false)
 	}
 	w.runs[name] = false
-	r := e.result
+	r := e.Result
 	r.Task, r.Argv, r.Worker = tk, tk.Argv, 1
-	if !e.none {
+	if !e.None {
 		r.Attempt, r.Start = tk.Attempts+1, time.Unix(1e9, 0)
 		r.End = r.Start.Add(time.Duration(r.Attempt) * time.Second)
 	}
@@ -229,14 +233,14 @@ func (w *world) end(how, name string) {
 		r.Stdout = text(says(name, r.Attempt))
 	}
 	before := w.before[name]
-	if e.last {
+	if e.Last {
 		r.Before, r.Omitted = before.Before, before.Omitted
 		w.ended[name] = &r
 	}
 	if how != "notrun" { // only the sinks get it
-		w.j.Ended(task.Attempt{Task: tk, Number: r.Attempt}, &r, e.last)
+		w.j.Ended(task.Attempt{Task: tk, Number: r.Attempt}, &r, e.Last)
 	}
-	if !e.last {
+	if !e.Last {
 		tk.Attempts++
 		if !r.Unbegun {
 			var full bool
