@@ -39,12 +39,12 @@ func TestAnAttemptIsData(t *testing.T) {
 }
 
 func TestSizeFollowsWhatATaskHolds(t *testing.T) {
-	small := &Task{}
+	small, long := &Task{}, strings.Repeat("x", 1<<20)
 	for _, large := range []*Task{
-		{Argv: []string{strings.Repeat("x", 1<<20)}}, {Stdin: make([]byte, 1<<20)}, {Object: strings.Repeat("x", 1<<20)},
-		{Records: [][]string{{strings.Repeat("x", 1<<20)}}}, {Tag: strings.Repeat("x", 1<<20)}, {Key: strings.Repeat("x", 1<<20)},
+		{Argv: []string{long}}, {Stdin: []byte(long)}, {Object: long},
+		{Records: [][]string{{long}}}, {Tag: long}, {Key: long},
 		{Records: make([][]string, 1<<16)}, {Block: &Block{Text: make([]byte, 10, 1<<20)}},
-		{Makes: &Making{Targets: []Target{{Path: strings.Repeat("x", 1<<20-256)}}}},
+		{Makes: &Making{Targets: []Target{{Path: long[256:]}}}},
 		{Asked: &Terms{After: make([]uint64, 1<<17-16)}}, {Asked: &Terms{Name: Bytes(strings.Repeat("x", 1<<19)), Note: Bytes(strings.Repeat("x", 1<<19-128))}},
 		{Asked: &Terms{Needs: make([]Need, 1<<20/24-4)}},
 	} {
