@@ -27,6 +27,7 @@ func worker(t *testing.T, lease time.Duration) (p *crewtest.Process, guardian in
 		l.Lease(time.Now().Add(time.Hour))
 		go run(l, sh("trap '' TERM; sleep 1000 & echo $$ $!; touch ready; wait"))
 		crewtest.Exists(t, "ready")
+		crewtest.Until(t, func() bool { return l.groups.lease.starts.Load() == 0 }, "the end of the start")
 		l.Lease(time.Now().Add(lease))
 		fmt.Println("guardian", l.guardian.pid)
 		time.Sleep(time.Hour)
