@@ -70,11 +70,14 @@ func TestDoor(t *testing.T) {
 						taken[client], known[id] = append(taken[client], request), true
 						return false, nil
 					}
+					life := time.Duration(serves.IntN(5000)) * time.Millisecond
 					_, err := x.s.serveOrders(doorSubject(x.s.user, x.Control.Name), x.takeRequest)
 					require.NoError(t, err)
-					sleep(ctx, time.Duration(serves.IntN(5000))*time.Millisecond)
+					sleep(ctx, life)
 					x.s.close()
 					x.door.Lock() // wait for the last request
+					x.Arrive = func(string, []byte) (bool, error) { return true, errFull }
+					x.door.Unlock()
 				}
 				var left sync.WaitGroup
 				for client := range clients {
