@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -158,6 +159,7 @@ func TestHandOverWithdrawn(t *testing.T) {
 		run, err := u.upload(ctx)
 		require.NoError(t, err)
 		require.Empty(t, run)
+		time.Sleep(time.Second) // the hub may hear first that it is withdrawn
 		now, err := b.connect(nil).queryStatus(t.Context(), "")
 		require.NoError(t, err)
 		require.Empty(t, now.Runs)

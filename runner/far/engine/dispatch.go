@@ -22,6 +22,7 @@ import (
 
 	"crew/runner/decide/task"
 	"crew/runner/far/ssh"
+	"crew/runner/far/travel"
 	"crew/runner/front/wiring"
 )
 
@@ -177,7 +178,7 @@ func (d *dispatcher) acceptRun(o *Order, a *Answer) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if a.Wait = h.record.State == runHanding; a.Wait {
+	if a.Wait = h.record.State == runHanding && h.fetchErr == nil; a.Wait {
 		h.expiry.Reset(handOverTimeout)
 	}
 	a.None = h.fetchErr != nil
@@ -267,7 +268,9 @@ func (h *hubRun) fetch(o *Order) {
 	}
 	if h.fetchErr = err; err != nil {
 		h.record.State = runHanding
-		h.expiry.Reset(handOverTimeout)
+		if h.expiry.Reset(handOverTimeout); errors.Is(err, travel.ErrNone) {
+			h.expiry.Reset(0) // the client has withdrawn it, or is gone
+		}
 	}
 }
 
