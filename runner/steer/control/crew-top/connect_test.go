@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -79,7 +80,8 @@ func TestApp(t *testing.T) {
 	a.connect(hello)
 	go func() { over <- a.loop() }()
 	await(t, s, " 6 of 9 tasks finished, 2 failed, ")
-	require.Regexp(t, `(?m)^ +1 +7 +[\dms]+ +2 +\d+ +\d+(\.\d)?M  sleep 1$`, strings.Join(lines(s), "\n"))
+	row := regexp.MustCompile(`(?m)^ +1 +7 +[\dms]+ +2 +\d+ +\d+(\.\d)?M  sleep 1$`)
+	crewtest.Until(t, func() bool { return row.MatchString(strings.Join(lines(s), "\n")) }, "the row of the task")
 
 	f.mu.Lock()
 	f.err = errors.New("this run drains: nothing more starts")
