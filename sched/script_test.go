@@ -121,12 +121,7 @@ func (s *script) line(line string) {
 	require.True(s.t, !expects || got == strings.TrimSpace(want), "%s: got %s", line, got)
 }
 
-func (s *script) do(words []string) (said string) {
-	defer func() {
-		if p := recover(); p != nil {
-			said = fmt.Sprint(p)
-		}
-	}()
+func (s *script) do(words []string) string {
 	name, arg := words[0], append(words, "")[1]
 	switch o := optionsOf(words[1:]); name {
 	case "push":
@@ -243,7 +238,7 @@ func (s *script) start(most string) string {
 	return strings.Join(list, " ")
 }
 
-// end ends the oldest item of the given slots, the oldest of all items, or all items.
+// end ends the oldest item of the given slots, if there is one, the oldest of all items, or all items.
 func (s *script) end(which string) {
 	ends := func(i int) {
 		p := s.running[i]
@@ -260,7 +255,9 @@ func (s *script) end(which string) {
 		ends(0)
 	default:
 		for _, slot := range numbers(which) {
-			ends(slices.IndexFunc(s.running, func(p placed) bool { return p.slot == slot }))
+			if i := slices.IndexFunc(s.running, func(p placed) bool { return p.slot == slot }); i >= 0 {
+				ends(i)
+			}
 		}
 	}
 }

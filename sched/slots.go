@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
@@ -28,9 +27,6 @@ func newSlots() slots { return slots{byID: make([]slot, 1), changed: true} }
 
 // Join adds a slot.
 func (s *slots) Join(in Slot) {
-	if in.ID < 1 || slices.Contains(s.ids, in.ID) {
-		panic(fmt.Sprintf("internal error: slot %d may not join", in.ID))
-	}
 	for len(s.byID) <= in.ID {
 		s.byID = append(s.byID, slot{})
 	}
@@ -42,20 +38,20 @@ func (s *slots) Join(in Slot) {
 	h, x := s.hosts[i], &s.byID[in.ID]
 	in.Places = max(in.Places, 1)
 	x.Slot, x.host, x.servedLast = in, h, false
-	s.ids, h.ids = append(s.ids, in.ID), append(h.ids, in.ID)
-	slices.Sort(s.ids)
-	slices.Sort(h.ids)
+	for _, ids := range [...]*[]int{&s.ids, &h.ids} {
+		i, _ := slices.BinarySearch(*ids, in.ID)
+		*ids = slices.Insert(*ids, i, in.ID)
+	}
 	s.changed = true
 }
 
 // Leave removes a slot. Items it holds stay with it until Done.
 func (s *slots) Leave(id int) {
-	if !slices.Contains(s.ids, id) {
-		panic(fmt.Sprintf("internal error: slot %d may not leave", id))
+	for _, ids := range [...]*[]int{&s.ids, &s.byID[id].host.ids} {
+		i, _ := slices.BinarySearch(*ids, id)
+		*ids = slices.Delete(*ids, i, i+1)
 	}
-	h, gone := s.byID[id].host, func(o int) bool { return o == id }
 	s.byID[id].Places = 0
-	s.ids, h.ids = slices.DeleteFunc(s.ids, gone), slices.DeleteFunc(h.ids, gone)
 	s.hosts = slices.DeleteFunc(s.hosts, func(h *host) bool { return len(h.ids) == 0 })
 	s.changed = true
 }

@@ -81,7 +81,7 @@ func (p *pool) join(s task.Slot, stock *sched.Stock, n int) (ids []int) {
 
 // leave removes slots. Attempts running there may finish.
 func (p *pool) leave(ids ...int) {
-	for _, id := range ids {
+	for _, id := range slices.Backward(ids) { // the last ones are the quickest to remove
 		at := p.slots[id]
 		p.joined--
 		p.capacity -= at.current.Cap
