@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -34,26 +33,25 @@ type detachedRun struct {
 	// set by submit
 
 	*attemptTable
-	s       *session
-	do      func(task.Command) task.Reply
-	journal *journal.Journal
+	s  *session
+	do func(task.Command) task.Reply
 
 	badTask atomic.Bool // a task could not be read
 
 	saveMu sync.Mutex
 	saved  runRecord // as it is on disk
 
+	last uint64 // number of the latest task
+
 	mu         sync.Mutex
-	last       uint64                 // number of the latest task
 	signatures map[uint64]*StoredTask // tasks with signed commands, by number
-	cancelErrs map[uint64]error       // why tasks that must not run were cancelled
 }
 
 // Submitted submits the detached run in a directory of the hub, which keeps up to maxOutput bytes of
 // output of all runs, and returns the exit status. Standard input and output are the connection to the
 // hub.
 func Submitted(dir, maxOutput string) int {
-	d := &detachedRun{runDir: runDir(dir), signatures: map[uint64]*StoredTask{}, cancelErrs: map[uint64]error{}}
+	d := &detachedRun{runDir: runDir(dir), signatures: map[uint64]*StoredTask{}}
 	d.maxOutput, _ = strconv.ParseInt(maxOutput, 10, 64)
 	if err := d.open(); err != nil {
 		fmt.Fprintln(os.Stderr, "crew:", err)
@@ -66,7 +64,7 @@ func Submitted(dir, maxOutput string) int {
 	b.base.Live = true
 	status := wiring.RunDetached(&wiring.DetachedRun{
 		Orders: r.Options.Orders, Name: r.Name, Command: r.Job.Command, Tasks: r.Tasks, Paused: r.Paused, State: filepath.Join(dir, stateDir),
-		Source: d, Do: d.carryOut, Finish: d.saveEnd,
+		Source: d, Finish: d.saveEnd,
 	}, &wiring.Far{Submit: func(sub *wiring.Call) (wiring.Executor, error) { return d.submit(sub, b) }})
 	if status == statusUsage || d.badTask.Load() {
 		return statusHopeless
@@ -107,7 +105,7 @@ func (d *detachedRun) submit(sub *wiring.Call, b messageBuilder) (wiring.Executo
 	if b.Signed {
 		x.builder.sign = d.sign
 	}
-	d.attemptTable, d.do, d.journal = &x.attempts, sub.Do, sub.Journal
+	d.attemptTable, d.do = &x.attempts, sub.Do
 	if err = x.start(sub, d.s); err == nil {
 		x.every(saveEvery, func() { _ = d.saveProgress() })
 	}
@@ -156,13 +154,10 @@ func (d *detachedRun) Next(number func() uint64) (*task.Task, error) {
 		d.badTask.Store(true)
 		return nil, err
 	}
-	t.Identity = identityOf(id)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.last, t.ID = id, number()
-	if why := d.cancelErrs[id]; why != nil {
-		t.Done = &task.Result{Task: t, Outcome: task.Cancelled, Err: why, Final: true}
-	} else if line.Spec = nil; len(line.Signer) > 0 {
+	d.last, t.ID, t.Identity = id, number(), identityOf(id)
+	if line.Spec = nil; len(line.Signer) > 0 {
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		d.signatures[id] = line
 	}
 	return t, nil
@@ -196,48 +191,6 @@ func (d *detachedRun) sign(a *Attempt, _ string) {
 		copy(a.Signer[:], line.Signer)
 		copy(a.Sig[:], line.Sig)
 	}
-}
-
-// carryOut carries out a command. Tasks can be cancelled before they are read. Cancelled tasks, and a
-// run that was paused or resumed, stay so in the next process.
-func (d *detachedRun) carryOut(cmd task.Command, do func(task.Command) task.Reply) (reply task.Reply) {
-	if cmd.Op != task.Cancel {
-		if reply = do(cmd); reply.Err == nil && (cmd.Op == task.Pause || cmd.Op == task.Resume) {
-			reply.Err = d.saveProgress()
-		}
-		return reply
-	}
-	unread, rest, err := d.splitUnread(cmd)
-	if len(rest) > 0 || len(cmd.IDs) == 0 {
-		cmd.IDs = rest
-		reply = do(cmd)
-	}
-	reply.IDs = append(unread, reply.IDs...)
-	reply.Err = cmp.Or(err, reply.Err)
-	return reply
-}
-
-// splitUnread splits the IDs of cmd into tasks that were not read yet, which it records as cancelled,
-// and the rest, which the run has to cancel.
-func (d *detachedRun) splitUnread(cmd task.Command) (unread, rest []uint64, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var events []task.Event
-	ended := d.journal.EndedTasks(cmd.IDs...)
-	for _, id := range cmd.IDs {
-		switch {
-		case id <= d.last || id > d.record.Tasks:
-			rest = append(rest, id)
-		case ended[id].Outcome != 0:
-			err = fmt.Errorf("task %d has ended", id)
-		default:
-			unread = append(unread, id)
-			d.cancelErrs[id] = cmd.Err
-			t := &task.Task{ID: id, Identity: identityOf(id)}
-			events = append(events, task.Event{Kind: task.Finished, Task: t, Result: &task.Result{Task: t, Outcome: task.Cancelled, Err: cmd.Err, Final: true}})
-		}
-	}
-	return unread, rest, cmp.Or(err, d.journal.Commit().Consume(events))
 }
 
 // Consume waits while the hub has no room for more results. See runner.Sink.

@@ -77,9 +77,6 @@ func (w *wiring) do(cmd task.Command) task.Reply {
 	if cmd.Op == task.Resize || cmd.Op == task.Grow {
 		w.resized.Store(true)
 	}
-	if w.detached != nil {
-		return w.detached.Do(cmd, w.run.Do)
-	}
 	return w.run.Do(cmd)
 }
 

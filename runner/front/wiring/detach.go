@@ -29,8 +29,7 @@ type DetachedRun struct {
 	State   string // directory of the journal
 	Source  runner.Source
 
-	Do     func(c task.Command, do func(task.Command) task.Reply) task.Reply // carries out a command with do
-	Finish func(s *task.Stats, status int, early string) error               // records the end of the run, and why it ended early, if it did
+	Finish func(s *task.Stats, status int, early string) error // records the end of the run, and why it ended early, if it did
 }
 
 // RunDetached runs the tasks of a detached run and returns the exit status of the process. statusUsage
