@@ -140,6 +140,11 @@ func (f *Fold) Add(l *Line) {
 	case Over:
 		r.endStall(f, l.At)
 		r.Ended, r.Complete = true, r.allRead && r.Stopped == ""
+		for o, n := range l.Earlier {
+			if r.Before += n; o.Failed() {
+				r.FailedBefore += n
+			}
+		}
 	}
 	f.setWaiting(len(f.waits), l.At)
 }
@@ -337,7 +342,7 @@ func (f *Fold) retried(r *run, l *Line) {
 func (f *Fold) finished(r *run, l *Line) {
 	o := f.taskOf(l)
 	f.attemptEnded(r, o, l, !l.Again)
-	flaky := l.Outcome == task.OK && o.failed
+	flaky := l.Outcome == task.OK && (o.failed || l.Flaky)
 	f.count(l, func(t *tally) { t.count(l, flaky) })
 	if !l.Again {
 		at := series.Nanos(l.At)

@@ -32,4 +32,6 @@ type Line struct {
 	Run    int    `json:"-"`     // number of the run in its source, from 1; 0 for the run that began last
 	Again  bool   `json:"again"` // finished: this result is void, because the task ran again; only journals record it
 	Output []byte `json:"-"`     // finished: the end of a failed attempt's output; valid until the next line
+
+	Earlier map[task.Outcome]int64 `json:"-"` // Over: tasks that earlier runs finished; nil if that is unknown
 }

@@ -49,7 +49,10 @@ type Run struct {
 	Complete   bool   // it ended after all of its input; false if the source does not record that
 	Stopped    string // why it stopped before the end of its input; "" if it did not, or if the source does not record that
 	Workers    int    // most workers at once; 0 if unknown
-	Figures           // of all tasks that ended in it, including tasks that a later run repeated
+
+	Before, FailedBefore int64 `json:",omitzero"` // tasks that earlier runs finished, as far as the source records that
+
+	Figures // of all tasks that ended in it, including tasks that a later run repeated
 }
 
 // UnknownReason is Run.Stopped of a run that stopped early without a reason.

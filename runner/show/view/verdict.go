@@ -18,11 +18,16 @@ func headline(r *history.Report, live string) heading {
 	done, failed := r.Total.Tasks, r.Total.Failed
 	dropped := r.Outcomes[task.Cancelled] + r.Outcomes[task.NotRun]
 	in := ""
-	if len(r.Runs) > 1 {
-		in = fmt.Sprintf(" in %d runs", len(r.Runs))
-	}
-	if len(r.Runs) == 0 {
+	switch len(r.Runs) {
+	case 0:
 		return heading{"", "Nothing to report"}
+	case 1:
+		if before := r.Runs[0].Before; before > 0 {
+			in = fmt.Sprintf(", %s done before", count(before))
+			done, failed = done+before, failed+r.Runs[0].FailedBefore
+		}
+	default:
+		in = fmt.Sprintf(" in %d runs", len(r.Runs))
 	}
 	switch ended := r.Runs[len(r.Runs)-1].Ended; {
 	case failed > 0 && !ended:
@@ -55,7 +60,7 @@ func exitStatus(r *history.Report) string {
 	case run.Stopped != "":
 		return "stopped early: " + show(run.Stopped)
 	case !run.Complete:
-	case r.Total.Failed+r.Outcomes[task.Cancelled]+r.Outcomes[task.NotRun] > 0:
+	case r.Total.Failed+run.FailedBefore+r.Outcomes[task.Cancelled]+r.Outcomes[task.NotRun] > 0:
 		return "exit status 123"
 	case r.Total.Flaky == 0:
 		return "exit status 0"

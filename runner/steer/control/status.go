@@ -84,7 +84,7 @@ func newEvent(e *task.Event) (f task.Facts, out Event) {
 	case task.Started:
 		f.Worker, f.Host, f.Units, f.Attempt = e.Slot, task.Bytes(e.Host), e.Units, e.Attempt
 	case task.Retried, task.Finished:
-		f, argv = e.Result.Facts(), e.Result.Argv
+		f, argv, out.Flaky = e.Result.Facts(), e.Result.Argv, e.Result.Flaky()
 	case task.Resized:
 		out.Workers = e.Slot
 	}

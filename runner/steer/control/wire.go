@@ -59,6 +59,7 @@ type Event struct {
 	Blocking *task.Blocking `json:"blocking,omitempty"` // blocked; missing once tasks start again
 	Text     string         `json:"text,omitempty"`     // draining, stopping: why; notice
 	Count    int64          `json:"count,omitempty"`    // lost: how many events did not fit
+	Flaky    bool           `json:"flaky,omitempty"`    // finished: it failed, perhaps in an earlier run, before it succeeded
 }
 
 // Refused is the error of a request that was not carried out. The server treats any other error as one with
