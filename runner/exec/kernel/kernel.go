@@ -167,30 +167,6 @@ func CreateUnnamed(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// ShortPath returns a path to the same file that is short enough for the address of a socket. It goes
-// through a symbolic link in a directory that only this user can enter, and is valid until done is
-// called.
-func ShortPath(path string) (short string, done func(), err error) {
-	dir, err := filepath.Abs(filepath.Dir(path))
-	if err != nil {
-		return "", nil, err
-	}
-	tmp, err := os.MkdirTemp("/tmp", "crew-socket-")
-	if err != nil {
-		return "", nil, err
-	}
-	link := filepath.Join(tmp, "d")
-	done = func() {
-		_ = os.Remove(link)
-		_ = os.Remove(tmp)
-	}
-	if err = os.Symlink(dir, link); err != nil {
-		done()
-		return "", nil, err
-	}
-	return filepath.Join(link, filepath.Base(path)), done, nil
-}
-
 // reopen opens a file for reading, without waiting for the writer of a pipe. fd is -1 after an error.
 func reopen(path string, flags int) (fd int, err error) {
 	err = IgnoreEINTR(func() error {

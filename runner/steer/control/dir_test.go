@@ -26,6 +26,7 @@ func nothing(task.Command) task.Reply { return task.Reply{Snapshot: &task.Snapsh
 func TestDirectories(t *testing.T) {
 	for prepare, used := range map[string]bool{ // in a shell, where $1 is the first directory
 		`:`:                                    true,
+		`true`:                                 false, // the path is longer than an address
 		`mkdir -m 700 "$1"`:                    true,
 		`mkdir -m 777 "$1"`:                    false,
 		`mkdir -m 750 "$1"`:                    false,
@@ -38,9 +39,10 @@ func TestDirectories(t *testing.T) {
 		`chown 12345 "${1%/*}" || rmdir "${1%/*}"`:              false,
 	} {
 		t.Run(prepare, func(t *testing.T) {
-			deep := filepath.Join(t.TempDir(), strings.Repeat("long/", 50)) // longer than an address
-			require.NoError(t, os.MkdirAll(deep, 0o700))
-			base := filepath.Join(deep, "run")
+			base := filepath.Join(crewtest.ShortDir(t), "run")
+			if prepare == "true" {
+				base += strings.Repeat("long", 30)
+			}
 			t.Setenv("XDG_RUNTIME_DIR", base)
 			t.Setenv("TMPDIR", t.TempDir())
 			first := filepath.Join(base, "crew")

@@ -24,11 +24,8 @@ type socket interface {
 
 // listenAt makes a socket that listens at path. It fails if the file exists. Between bind and listen, clients
 // find the socket taken.
-func listenAt(path string) (l *net.UnixListener, err error) {
-	err = withAddr(path, func(at *net.UnixAddr) (err error) {
-		l, err = net.ListenUnix("unix", at)
-		return err
-	})
+func listenAt(path string) (*net.UnixListener, error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 	if err != nil {
 		return nil, &os.PathError{Op: "listen", Path: path, Err: kernel.Errno(err)}
 	}
@@ -36,32 +33,16 @@ func listenAt(path string) (l *net.UnixListener, err error) {
 	return l, nil
 }
 
-// withAddr calls do with the address of path, or with a shorter path to the same file if path is too long.
-func withAddr(path string, do func(*net.UnixAddr) error) error {
-	var room syscall.RawSockaddrUnix
-	if len(path) < len(room.Path) {
-		return do(&net.UnixAddr{Name: path})
-	}
-	short, done, err := kernel.ShortPath(path)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return do(&net.UnixAddr{Name: short})
-}
-
 // connect connects to the socket at path, and removes the socket if its process is dead. If the backlog is
 // full, it tries again until patience has passed, and then fails with EAGAIN.
 func connect(path string, patience time.Duration) (c *net.UnixConn, err error) {
-	err = withAddr(path, func(at *net.UnixAddr) (err error) {
-		kernel.Poll(patience, func() bool {
-			c, err = net.DialUnix("unix", nil, at)
-			if err = kernel.Errno(err); err == syscall.ECONNREFUSED && isTaken(at) {
-				err = syscall.EAGAIN
-			}
-			return err != syscall.EAGAIN
-		})
-		return err
+	at := &net.UnixAddr{Name: path}
+	kernel.Poll(patience, func() bool {
+		c, err = net.DialUnix("unix", nil, at)
+		if err = kernel.Errno(err); err == syscall.ECONNREFUSED && isTaken(at) {
+			err = syscall.EAGAIN
+		}
+		return err != syscall.EAGAIN
 	})
 	if err == nil {
 		return c, nil
