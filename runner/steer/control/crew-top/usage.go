@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -95,23 +94,10 @@ func listed() (all []kernel.Process) {
 		var p kernel.Process
 		var used string
 		if n, _ := fmt.Sscan(line, &p.PID, &p.Parent, &p.Group, &p.Memory, &used); n == 5 {
-			p.Used, p.Memory = usedBy(used), p.Memory<<10
+			p.Used, _ = time.ParseDuration(strings.Replace(used, ":", "m", 1) + "s") // 75:00.50 on these systems
+			p.Memory <<= 10
 			all = append(all, p)
 		}
 	}
 	return all
-}
-
-// usedBy reads a time as ps(1) prints it: [[days-]hours:]minutes:seconds[.fraction].
-func usedBy(text string) time.Duration {
-	seconds, days := 0.0, 0
-	if before, rest, ok := strings.Cut(text, "-"); ok {
-		days, _ = strconv.Atoi(before)
-		text = rest
-	}
-	for part := range strings.SplitSeq(text, ":") {
-		n, _ := strconv.ParseFloat(part, 64)
-		seconds = seconds*60 + n
-	}
-	return time.Duration(days)*24*time.Hour + time.Duration(seconds*float64(time.Second)).Round(tick)
 }

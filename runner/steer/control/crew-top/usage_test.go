@@ -44,8 +44,4 @@ func TestMeterElsewhere(t *testing.T) {
 		require.Equal(t, syscall.Getpgrp(), all[i].Group)
 		require.Greater(t, all[i].Memory, int64(1<<20))
 	}
-	for text, used := range map[string]string{"0:01.29": "1.29s", "75:00.50": "75m0.5s", "00:00:41": "41s", "1:02:03": "1h2m3s", "2-01:00:00": "49h0m0s"} {
-		want, _ := time.ParseDuration(used)
-		require.Equal(t, want, usedBy(text), text)
-	}
 }
