@@ -106,14 +106,15 @@ func parseLabels(s string) (list []string, err error) {
 	return list, err
 }
 
-// localNow returns the current time in the zone of TZ. If TZ cannot be parsed, it returns an error and the
-// time in UTC.
+// localNow returns the current local time. If this machine does not have the zone that TZ names, which package
+// time then takes for UTC, localNow also returns an error.
 func localNow() (now time.Time, zone error) {
-	at, err := task.Zone(os.LookupEnv("TZ"))
-	if err != nil {
-		at = time.UTC
+	now = time.Now()
+	tz := os.Getenv("TZ")
+	if name := strings.TrimPrefix(tz, ":"); now.Location().String() == "UTC" && !slices.Contains([]string{"", "UTC", "UTC0"}, name) {
+		zone = fmt.Errorf("this machine has no time zone %q, the value of TZ: set TZ to a zone like Europe/Berlin", tz)
 	}
-	return time.Now().In(at), err
+	return now, zone
 }
 
 // parseDeadline parses a deadline, which is a duration or a moment.

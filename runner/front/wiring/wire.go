@@ -31,7 +31,6 @@ const memoryBudget = 16 << 20 // bytes of output in memory; the rest goes to a t
 // the run, Main does not return: the process dies by that signal. far is nil in crew, which
 // replaces itself by crew-engine for anything that involves other machines.
 func Main(args []string, stdin, stdout, stderr *os.File, far *Far) int {
-	task.SetZone()
 	o, err := cli.Parse(args, os.Getenv)
 	if err != nil {
 		return printError(stderr, err)

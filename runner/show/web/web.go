@@ -149,7 +149,6 @@ const protocol = 1
 
 // Main is the main function of crew-web. It returns the exit status.
 func Main(args []string) int {
-	task.SetZone()
 	words, err := task.HelperWords(args, protocol, 1, "crew report, crew web, or crew --report FILE")
 	if err == nil {
 		err = runVerb(words)

@@ -16,7 +16,6 @@ import (
 )
 
 func main() {
-	task.SetZone()
 	status, err := show()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "crew: "+task.Printable(err.Error()))
