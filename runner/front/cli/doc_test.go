@@ -131,13 +131,13 @@ func TestColumns(t *testing.T) {
 		require.True(t, c.long("help") != nil || c.operands == takesTopic, c.name)
 	}
 	for _, o := range slices.DeleteFunc(slices.Clone(options()), func(o *option) bool { return o.commands == "" }) {
-		row := optionRows(false, func(row *option) bool { return row == o })
+		row := optionRows(false, func(row *option) bool { return *row == *o })
 		for i, c := range commands {
 			at, is, got := c.name+" "+o.form, "  ", c.long(o.name)
 			if got == nil {
 				_, err := c.split([]string{"--" + o.name})
 				require.True(t, err != nil || c.operands == takesTopic, at)
-			} else if got == o {
+			} else if *got == *o {
 				l, _ := c.split([]string{optionOf(&c, o.name)})
 				read, _ := c.read(l)
 				is = "+ "
@@ -147,7 +147,7 @@ func TestColumns(t *testing.T) {
 			}
 			require.Equal(t, c.takes(o), is == "+ ", at)
 			for _, letter := range o.short {
-				require.True(t, is != "+ " || c.short(byte(letter)) == o, at)
+				require.True(t, is != "+ " || *c.short(byte(letter)) == *o, at)
 			}
 			require.Equal(t, got != nil && c.takes(got), strings.Contains(lists[i], "\n--"+o.name+"\n"), at)
 			if c.operands != takesVerb {

@@ -39,8 +39,12 @@ func (c *command) short(letter byte) *option {
 // option returns an option that satisfies is, or that another tool spells this way. It prefers the options of
 // c and, if c takes the options of runs, falls back to all of those.
 func (c *command) option(spelled string, is func(*option) bool) (ofRuns *option) {
-	for _, o := range options() {
-		switch {
+	dashed := "-" + spelled[:min(1, len(spelled))]
+	for _, f := range taggedFields() {
+		if !strings.Contains(string(f.tag), dashed) {
+			continue
+		}
+		switch o := f.parse(); {
 		case !is(o):
 		case c.takes(o):
 			return o

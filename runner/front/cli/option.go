@@ -34,31 +34,44 @@ type option struct {
 	means   string // name=value that this option abbreviates; "" for none
 }
 
-// options returns the table of options, in the order of --help.
-var options = sync.OnceValue(func() []*option { return collectOptions(reflect.TypeFor[Options](), "") })
+// tagged is a field of Options whose tag describes an option or has a heading.
+type tagged struct {
+	name, path string // path is that of its struct
+	tag        reflect.StructTag
+}
 
-// collectOptions returns the options of the fields of a struct, with their headings. path is the path of the
-// struct in Options.
-func collectOptions(t reflect.Type, path string) (all []*option) {
+// taggedFields returns all of them, in the order of --help.
+var taggedFields = sync.OnceValue(func() []tagged { return appendTagged(make([]tagged, 0, 256), reflect.TypeFor[Options](), "") })
+
+func appendTagged(all []tagged, t reflect.Type, path string) []tagged {
 	for f := range t.Fields() {
-		if row, found := f.Tag.Lookup("row"); found {
-			all = append(all, newOption(f, row, path))
-			continue
+		option := strings.HasPrefix(string(f.Tag), "row:")
+		if option || strings.HasPrefix(string(f.Tag), "heading:") {
+			all = append(all, tagged{f.Name, path, f.Tag})
 		}
-		if heading, found := f.Tag.Lookup("heading"); found {
-			all = append(all, &option{form: heading})
-		}
-		if f.Type.Kind() == reflect.Struct {
-			all = append(all, collectOptions(f.Type, path+f.Name+".")...)
+		if f.Type.Kind() == reflect.Struct && !option {
+			all = appendTagged(all, f.Type, path+f.Name+".")
 		}
 	}
 	return all
 }
 
-// newOption parses the tag of a field.
-func newOption(f reflect.StructField, row, path string) *option {
-	part := strings.SplitN(row, " | ", 4)
-	o := &option{form: part[0], commands: cmp.Or(commandSets[part[1]], part[1]), text: part[2], values: strings.Join(part[3:], ""), field: path + f.Name, tag: f.Tag}
+// options returns the table of options, in the order of --help. A run does not ask for it: to parse all tags
+// takes 3 % of the time of a run of one task.
+func options() (all []*option) {
+	for _, f := range taggedFields() {
+		all = append(all, f.parse())
+	}
+	return all
+}
+
+// parse returns the option, or the heading, of the field.
+func (f tagged) parse() *option {
+	if heading, found := f.tag.Lookup("heading"); found {
+		return &option{form: heading}
+	}
+	part := strings.SplitN(f.tag.Get("row"), " | ", 4)
+	o := &option{form: part[0], commands: cmp.Or(commandSets[part[1]], part[1]), text: part[2], values: strings.Join(part[3:], ""), field: f.path + f.name, tag: f.tag}
 	letters, rest, _ := strings.Cut(o.form, "--")
 	name, value, alone := strings.Cut(rest, "[=")
 	if !alone {
@@ -74,10 +87,10 @@ func newOption(f reflect.StructField, row, path string) *option {
 	if o.alone = alone; alone && o.values != "any" {
 		o.implied, _, _ = strings.Cut(strings.Replace(o.values, "..", " ", 1), " ")
 	}
-	if f.Name != "_" {
+	if f.name != "_" {
 		return o
 	}
-	if o.field = f.Tag.Get("to"); o.field == "" {
+	if o.field = f.tag.Get("to"); o.field == "" {
 		o.means = o.values
 	}
 	return o

@@ -146,7 +146,7 @@ a common word, for example retry or cron. It can also be a page, an option
 func optionHelp(topic string) (text string) {
 	letter := strings.TrimPrefix(topic, "-")
 	for _, o := range options() {
-		row := optionRows(false, func(row *option) bool { return row == o })
+		row := optionRows(false, func(row *option) bool { return *row == *o })
 		named := topic == "--"+o.name
 		switch {
 		case o.ofRuns() && (named || topic == o.name || len(letter) == 1 && strings.Contains(o.short, letter)):
