@@ -42,6 +42,9 @@ func Leave(c *wiring.Call, each func(leave func(line []byte) error) error) error
 	}
 	defer s.close()
 	return each(func(line []byte) error {
+		if len(line) > maxRequest {
+			return errors.New("the request is longer than 8 MiB: add less at once")
+		}
 		record := runRecord{RunInfo: newRunInfo("", "", s.user, newIdentity())}
 		record.For, record.Progress = c.Ctl.Run, &Progress{}
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
