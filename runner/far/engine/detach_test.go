@@ -118,7 +118,8 @@ func TestForgotten(t *testing.T) {
 	})
 }
 
-// However many runs of a user have processes, the runs of another get theirs.
+// However many runs of a user have processes, the runs of another get theirs. A run without a process
+// can be cancelled.
 func TestProcessesOfUsers(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		var d *dispatcher
@@ -129,11 +130,24 @@ func TestProcessesOfUsers(t *testing.T) {
 			return noProcess()
 		})
 		for i := range maxProcesses + 2 {
-			info := RunInfo{Run: fmt.Sprint(i), User: fmt.Sprint(i > maxProcesses), State: runRunning, Progress: &Progress{}}
+			info := RunInfo{Run: fmt.Sprint(i), Queue: "q", User: d.s.user, State: runRunning, Progress: &Progress{}}
+			if i == 0 {
+				info.User = "ada"
+			}
 			d.superviseLocked(d.newRun(runRecord{RunInfo: info}), nil)
 		}
 		synctest.Wait()
 		require.EqualValues(t, maxProcesses+1, begun.Load())
+		st, err := d.s.queryStatus(t.Context(), "")
+		require.NoError(t, err)
+		c := testCall()
+		for _, r := range st.Runs {
+			if r.State == runWaiting {
+				c.Ctl.Run = r.Run
+			}
+		}
+		require.NoError(t, d.s.cancel(c))
+		require.NotContains(t, d.runs, c.Ctl.Run)
 	})
 }
 

@@ -238,7 +238,9 @@ func (d *dispatcher) superviseLocked(h *hubRun, o *Order) {
 			case <-h.ctx.Done():
 				return
 			}
+			h.waits.Store(false)
 			status, err := h.runProcess()
+			h.waits.Store(true)
 			<-sem
 			if err != nil && h.ctx.Err() == nil {
 				h.notices.notify(err.Error())
@@ -340,10 +342,14 @@ func (d *dispatcher) announce() {
 			}
 		}
 		h.mu.Lock()
-		if h.record.State == runRunning {
+		info := h.record.RunInfo
+		if info.State == runRunning {
 			h.readProgressLocked()
+			if info = h.record.RunInfo; h.waits.Load() {
+				info.State = runWaiting
+			}
 		}
-		_ = d.s.publishJSON(runInfoSubject(h.record.User, h.record.Run), &h.record.RunInfo) // a client asks again
 		h.mu.Unlock()
+		_ = d.s.publishJSON(runInfoSubject(info.User, info.Run), &info) // a client asks again
 	}
 }

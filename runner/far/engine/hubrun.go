@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"crew/runner/decide/task"
@@ -197,7 +198,8 @@ type hubRun struct {
 	remoteClients control.RemoteClients // clients of crew ctl, once the run is over
 	expiry        *time.Timer           // removes the run if its client is silent, or if its results are not fetched
 
-	tasks uint64 // bytes of its record and its tasks
+	tasks uint64      // bytes of its record and its tasks
+	waits atomic.Bool // it is not over, and its process has ended or not started
 
 	mu       sync.Mutex
 	record   runRecord
@@ -217,6 +219,7 @@ func (d *dispatcher) newRun(record runRecord) *hubRun {
 		defer h.mu.Unlock()
 		h.record.Notice = text
 	}}
+	h.waits.Store(true)
 	h.ctx, h.giveUp = context.WithCancel(d.ctx)
 	h.expiry = time.AfterFunc(math.MaxInt64, func() { _ = d.forget(h) })
 	about := control.Hello{Name: record.Name, Command: task.Bytes(record.Job.Command)}

@@ -161,8 +161,9 @@ type RunOptions struct {
 const (
 	runHanding = "handing over" // its tasks are being stored
 	runRunning = "running"
-	runDone    = "done" // its results are kept for crew engine attach
-	runLeft    = "left" // a request to add tasks, which waits for a crew serve
+	runWaiting = "waiting" // the hub will start a process that submits its tasks
+	runDone    = "done"    // its results are kept for crew engine attach
+	runLeft    = "left"    // a request to add tasks, which waits for a crew serve
 )
 
 // newRunInfo returns the announcement of a run that begins now.
