@@ -200,7 +200,7 @@ func (d *dispatcher) addRun(o *Order) (*hubRun, error) {
 	for _, h := range d.runs {
 		tasks += h.tasks
 	}
-	if tasks > maxTasks || len(d.runs) >= maxRuns || outputBytes(d.dir) > d.maxOutput {
+	if tasks > maxTasks || len(d.runs) >= maxRuns || o.Record.For == "" && outputBytes(d.dir) > d.maxOutput {
 		return nil, errFull
 	}
 	if err := os.Mkdir(filepath.Join(d.dir, o.Record.Run), 0o700); err != nil {
