@@ -49,7 +49,6 @@ func (w *wiring) openSinks() error {
 	}
 	if sinks = append(slices.Concat(sinks, reports, w.messageSinks()), stdout); w.plan.tellFailures {
 		sinks = append(sinks, sink.NewFailures(w.screen))
-		w.digest.FailuresShown = w.digest != nil
 	}
 	w.sinks = append(sinks, ownEvents(w.opts, terminal))
 	return nil

@@ -39,9 +39,6 @@ type Digest struct {
 	FlakyFail bool
 	// Quiet means to print nothing; the digest is available from Text. Set it before Close.
 	Quiet bool
-	// FailuresShown means that failures were printed when they happened, so the first line names
-	// none. Set it before Close.
-	FailuresShown bool
 	// MissingHosts returns lines about machines that could not be used. It may be nil. Set it
 	// before Close.
 	MissingHosts func() []string
@@ -67,7 +64,6 @@ type Digest struct {
 	cut           leftovers // tasks that lost output
 	cause         string    // why the run drains; see task.Event.Text
 	moreInput     bool      // the input was not read to its end and may have more tasks
-	failedCommand string    // the failed command as the first line shows it
 	badCommand    bool      // a command could not be executed at all
 	hasDeps       bool      // a list of the failures would lack tasks that they depend on
 	printed       string    // the text that Close printed, or would have printed if not Quiet
@@ -195,13 +191,8 @@ func likenessOf(r *task.Result) string {
 // Close prints the digest. It never returns an error. It prints no failures if the run ended
 // because its command cannot be executed at all, which cli reports.
 func (d *Digest) Close(s task.Stats) error {
-	d.Stats, d.printed = s, d.report(s)
-	text := d.printed
-	if d.FailuresShown {
-		text = strings.Replace(text, d.failedCommand+"\n", "\n", 1)
-	}
-	if !d.Quiet {
-		d.screen.Say(text)
+	if d.Stats, d.printed = s, d.report(s); !d.Quiet {
+		d.screen.Say(d.printed)
 	}
 	return nil
 }
@@ -359,17 +350,17 @@ func (d *Digest) counts(s *task.Stats, before int64, items ...item) (line string
 
 // firstLine returns the first line about a run that was not cut short.
 func (d *Digest) firstLine(s *task.Stats) string {
-	line := task.Count(s.Admitted, "task")
+	line, command := task.Count(s.Admitted, "task"), ""
 	if failed := s.Failed(); failed > 0 {
 		line = d.screen.red(fmt.Sprintf("%d of %s failed", failed, line))
 	}
 	if len(d.failures) > 0 && d.failures[0].short != "" {
-		d.failedCommand = ": " + d.failures[0].short
+		command = ": " + d.failures[0].short
 		if s.Failed() > 1 {
-			d.failedCommand += ", …"
+			command += ", …"
 		}
 	}
-	return "crew: " + line + " in " + task.Span(s.Elapsed(s.Last)) + d.counts(s, s.Resumed()) + d.failedCommand + "\n"
+	return "crew: " + line + " in " + task.Span(s.Elapsed(s.Last)) + d.counts(s, s.Resumed()) + command + "\n"
 }
 
 // describe returns the text about a failure: a line about the task, the end of its output, and the
