@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"syscall"
 
@@ -122,10 +121,9 @@ func (s *Stdout) Close(task.Stats) error {
 
 // checkReader returns EPIPE if nothing reads stdout any more. It checks at every empty batch, so a
 // run ends when its reader does, even if its tasks print nothing. If tasks write to crew's own
-// stdout, it also checks after a failure, before the next task fails for the same reason.
+// stdout, it checks at every batch, before more tasks fail for the same reason.
 func (s *Stdout) checkReader(events []task.Event) error {
-	failed := func(e task.Event) bool { return e.Kind == task.Finished && e.Result.Outcome.Failed() }
-	if len(events) > 0 && (s.cfg.Plan.Show != task.ShowRaw || !slices.ContainsFunc(events, failed)) {
+	if len(events) > 0 && s.cfg.Plan.Show != task.ShowRaw {
 		return nil
 	}
 	if abandoned(s.scr.out.w) {

@@ -96,7 +96,7 @@ func (t *Terminal) Consume(events []task.Event) error {
 			t.running.apply(e, t.stats.Clock.At(e.At))
 		}
 		if s := t.notice(e); s != "" {
-			t.screen.Say(t.fold("crew: " + task.Printable(s)))
+			t.screen.Notice(s)
 		}
 	}
 	if t.interval == 0 {
@@ -192,19 +192,6 @@ func (t *Terminal) notice(e *task.Event) string {
 		return doing + task.Count(n, "running task") + idList(e.Running, n) + unretriedText(e) + next
 	}
 	return ""
-}
-
-// fold breaks a line between words if it is longer than the terminal is wide, and adds a newline.
-func (t *Terminal) fold(line string) (text string) {
-	for columns := Columns(t.screen.err.w); len(line) > columns; {
-		at := strings.LastIndexByte(line[:columns+1], ' ')
-		if at < len("crew:  ") {
-			break
-		}
-		text += line[:at] + "\n"
-		line = "crew:  " + line[at:]
-	}
-	return text + line + "\n"
 }
 
 // unretriedText says how many tasks lose their retry because the run ends.
