@@ -101,15 +101,25 @@ func Entry(option string) *Part {
 	panic("internal error: no end of the entry of --" + option)
 }
 
-// Mentions returns the sections and subsections that name a long option, except those of crew(1), as Search does.
+// Mentions returns the sections and subsections that name a long option, except generic ones and those of
+// crew(1). The ones that name it most often per byte come first. The text of a subsection does not count for
+// its section.
 func Mentions(option string) []*Part {
-	return ranked(Pages[1:], regexp.MustCompile(`^\.[^DI].* -`+option+`\s`))
+	names := regexp.MustCompile(`(?m)^\.[^DI].* -` + option + `\s`)
+	var parts []*Part
+	share := map[*Part]float64{}
+	for i := range Pages[1:] {
+		for _, part := range Pages[1+i].Parts() {
+			own := until(part.source, "\n.Ss ")
+			if n := len(names.FindAllString(own, -1)); n > 0 && !part.Generic() {
+				parts = append(parts, part)
+				share[part] = float64(n) / float64(len(own))
+			}
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b *Part) int { return cmp.Compare(share[b], share[a]) })
+	return parts
 }
-
-// Search returns the sections and subsections that contain a word in any case or form. The ones with
-// the most matches per byte come first; a match in a list item counts tenfold. The text of a subsection
-// does not count for its section.
-func Search(word string) []*Part { return ranked(Pages[:], forms(word)) }
 
 // forms returns a pattern for a word in any case and in other forms: the plural of a noun, or the -ed and
 // -ing of a verb.
@@ -119,30 +129,6 @@ func forms(word string) *regexp.Regexp {
 		stem = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(stem), "s"), "e")
 	}
 	return regexp.MustCompile(`(?i)(?:^|[^a-z])` + regexp.QuoteMeta(stem) + `(?:e?s?|e?d|ing)(?:[^a-z]|$)`)
-}
-
-// ranked returns the sections and subsections of pages that contain words, except generic ones. Search
-// says in which order.
-func ranked(pages []Page, words *regexp.Regexp) []*Part {
-	var parts []*Part
-	share := map[*Part]float64{}
-	for i := range pages {
-		for _, part := range pages[i].Parts() {
-			own := until(part.source, "\n.Ss ")
-			for line := range strings.Lines(own) {
-				n := len(words.FindAllString(line, -1))
-				if strings.HasPrefix(line, ".It ") {
-					n *= 10
-				}
-				share[part] += float64(n) / float64(len(own))
-			}
-			if share[part] > 0 && !part.Generic() {
-				parts = append(parts, part)
-			}
-		}
-	}
-	slices.SortStableFunc(parts, func(a, b *Part) int { return cmp.Compare(share[b], share[a]) })
-	return parts
 }
 
 // Find returns the page that is called topic, or the sections and subsections whose titles contain each

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"crew/runner/decide/task"
 )
 
 // line is a command line, split into options and operands.
@@ -32,8 +30,6 @@ func (c *command) split(args []string) (line, error) {
 			l.dashDash = len(l.operands) == 0
 			l.operands = append(l.operands, next...)
 			return l, nil
-		case c.takesRunOptions() && fixDashes(arg) != "":
-			return line{}, &UsageError{arg + " begins with a dash that is not a hyphen", "write " + fixDashes(arg)}
 		case len(arg) < 2 || arg[0] != '-', c.operands == takesSize && isNumber(arg[1:]), c.operands == takesTopic:
 			if !c.optionsAnywhere() {
 				l.operands = args
@@ -50,7 +46,7 @@ func (c *command) split(args []string) (line, error) {
 			return line{}, c.errVerb(l.operands)
 		}
 		if err != nil {
-			return line{}, hintWorker(err, l.uses, arg)
+			return line{}, err
 		}
 		l.uses = append(l.uses, uses...)
 	}
@@ -63,29 +59,6 @@ func (l *line) checkHeader() error {
 		return &UsageError{"--header takes only a number", "drop the : after it"}
 	}
 	return nil
-}
-
-// fixDashes returns the option that was probably typed if an editor replaced its hyphens by dashes, or "".
-func fixDashes(arg string) string {
-	name := strings.TrimLeft(arg, "-—–−")
-	option, _, _ := strings.Cut(name, "=")
-	switch {
-	case name == "" || name == arg || arg[0] == '-':
-		return ""
-	case long(option) != nil:
-		return "--" + name
-	}
-	return "-" + name
-}
-
-// hintWorker returns err, the error for arg. If arg is probably an option of an unquoted --worker command,
-// it replaces the hint.
-func hintWorker(err error, before []use, arg string) error {
-	var e *UsageError
-	if n := len(before); n > 0 && before[n-1].opt.name == "worker" && errors.As(err, &e) {
-		e.Hint = "if it is the worker's, quote the whole command: " + before[n-1].spelled + " " + task.Quote(before[n-1].value+" "+arg+" ...")
-	}
-	return err
 }
 
 // splitLong parses --name, --name=value or --name value. next holds the arguments after arg, and rest the

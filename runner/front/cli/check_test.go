@@ -114,11 +114,3 @@ func optionOf(c *command, cond string) string {
 	}
 	return "--" + name + "=" + value
 }
-
-func TestRefusalIsOneLine(t *testing.T) {
-	for _, args := range [...]string{"--x\ny", "-\n", "-k\xff", "--timeout\x00a\nb\x00cat", "-C\x00[\n\x00cat"} {
-		_, err := Parse(strings.Split("crew\x00"+args, "\x00"), func(string) string { return "" })
-		require.Error(t, err)
-		require.NotContains(t, err.Error(), "\n")
-	}
-}

@@ -3,7 +3,6 @@ package cli
 import (
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -23,25 +22,16 @@ func (c Command) operator() string {
 	if len(c.Words) < 2 || c.Shell != "" {
 		return ""
 	}
-	const wraps = "env sudo doas nice ionice nohup time timeout setsid stdbuf chrt taskset"
-	named := false // a word before w is the program
+	program := slices.IndexFunc(c.Words, func(w string) bool { return w != "env" && !isAssignment(w) })
 	for i, w := range c.Words {
 		switch {
-		case hasWord("-exec -ok -execdir -okdir", w), !named && hasWord("test [ expr tr", path.Base(w)):
+		case hasWord("-exec -ok -execdir -okdir", w), i == program && hasWord("test [ expr tr", path.Base(w)):
 			return ""
 		case hasWord(operators, w) && (i == 0 || len(c.Words[i-1]) < 2 || c.Words[i-1][0] != '-'):
 			return w
 		}
-		named = named || !hasWord(wraps, path.Base(w)) && (i == 0 || !strings.HasPrefix(w, "-") && !strings.Contains(w, "=") && strings.Trim(w, "0123456789.smhd") != "")
 	}
 	return ""
-}
-
-// ReplacesFindBraces reports whether crew replaces the {} of find's -exec by the record.
-func (c Command) ReplacesFindBraces() bool {
-	line := strings.Join(c.Words, " ")
-	return !c.Literal && c.Replace == "{}" && (strings.Contains(line, " -exec") || strings.Contains(line, " -ok")) &&
-		regexp.MustCompile(`(^|[\s;&|(/])find\s(.*\s)?-(exec|ok)(dir)?\s[^;]*\{\}`).MatchString(line)
 }
 
 // readVariables puts env before variables at the start of a command of several words. The program after them
@@ -130,19 +120,6 @@ func (c Command) aboutVerb() string {
 	return "; for runs, write crew ctl " + verb
 }
 
-// nearCommand returns the command that was probably meant by word, or "". The verbs of crew ctl count, too.
-func nearCommand(word string) string {
-	var names []string
-	for _, c := range commands[1:] {
-		names = append(names, strings.TrimPrefix(c.name, "ctl "))
-	}
-	near := task.Nearest(word, names)
-	if commandNamed("ctl "+near) != nil {
-		return "ctl " + near
-	}
-	return near
-}
-
 // NoRecords returns the error for a run that would read records from /dev/null.
 func (o *Options) NoRecords() error {
 	hint := "write ::: VALUE... after the command"
@@ -161,34 +138,16 @@ func (o *Options) NoRecords() error {
 	return &UsageError{"standard input is /dev/null, so there are no tasks", hint + o.Command.aboutVerb()}
 }
 
-// CannotRun returns the message about a command that no task can run. status is the exit status that a shell
-// would give.
-func (o *Options) CannotRun(err error, status int) string {
+// CannotRun returns the message about a command that no task can run.
+func (o *Options) CannotRun(err error) string {
 	c, text := o.Command, err.Error()+": no task can run it"
 	first := strings.Join(c.Words[:min(len(c.Words), 1)], "")
 	switch {
-	case first == "version" && c.Shell == "":
-		text += "; crew --version prints the version"
-	case isNumber(first) && len(o.uses) > 0 && o.uses[len(o.uses)-1].opt.value == "":
-		text += "; " + o.uses[len(o.uses)-1].spelled + " takes no value"
 	case len(c.Words) > 1 && (strings.ContainsAny(first, " \t\n;&|<>$`") || expand.OnlyInShell(first)):
 		text += "; words run without a shell: " + c.inOne()
 	case len(c.Words) == 1 && len(o.Input.Files)+len(o.Input.Groups) == 0:
 		if st, err := os.Stat(first); err == nil && st.Mode().IsRegular() {
 			text += "; if its lines are the tasks, write -a " + task.Quote(first)
-			break
-		}
-		fallthrough
-	default:
-		f := o.Template().Program()
-		if status != 127 || c.Shell != "" || o.Elsewhere() || c.aboutVerb() != "" {
-			break
-		}
-		if isAssignment(f+"=") && path.Base(os.Getenv("SHELL")) == "bash" {
-			text += "; if " + f + " is a shell function, run export -f " + f + " first"
-		}
-		if near := nearCommand(f); near != "" && !c.Literal {
-			text += "; did you mean crew " + near + "?"
 		}
 	}
 	return text + c.aboutVerb()

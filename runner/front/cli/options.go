@@ -217,7 +217,7 @@ type After struct {
 // Show configures the messages that crew prints in addition to the results.
 type Show struct {
 	CI       string   `row:"--ci SERVER | shown | CI server: auto (default), github, gitlab or none | auto github gitlab none"`
-	Progress string   `row:"--progress WHEN | everywhere | a bar: auto (on a terminal), always, never | auto always never" by:"progress"`
+	Progress string   `row:"--progress WHEN | everywhere | a bar: auto (on a terminal), always, never | auto always never"`
 	_        struct{} `row:"--bar | everywhere | same as --progress always | progress=always"`
 	Quiet    bool     `row:"-q, --quiet | everywhere | no failure messages and no summary"`
 	Verbose  bool     `row:"-t, --verbose | all | print each command to stderr before it runs"`

@@ -4,8 +4,6 @@ import (
 	_ "embed" // the options of peers
 	"slices"
 	"strings"
-
-	"crew/runner/read/input"
 )
 
 // peers lists options of other tools that crew does not have under the same name: all options of xargs 4.9
@@ -52,15 +50,4 @@ func sameName(a, b string) bool {
 		a, b = strings.TrimLeft(a[1:], "-"), strings.TrimLeft(b[1:], "-")
 	}
 	return a == b
-}
-
-// WholeLines returns -L as it was typed, if it was given and the user may expect it to split lines at blanks,
-// as xargs does; otherwise "".
-func (o *Options) WholeLines() string {
-	u := o.given("max-args")
-	values := func(g input.Group) bool { return g.File == "" }
-	if u == nil || u.spelled != "-L" && u.spelled != "--max-lines" || slices.ContainsFunc(o.Input.Groups, values) || o.Any("null delimiter colsep csv") {
-		return ""
-	}
-	return u.spelled
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -14,7 +13,7 @@ func (c *command) unknownLong(spelled string) error {
 	if !c.takesRunOptions() {
 		return c.errNoOption(spelled)
 	}
-	return &UsageError{"unknown option " + quoteOption(spelled), optionHint(strings.TrimPrefix(spelled, "--"))}
+	return &UsageError{"unknown option " + spelled, optionHint(strings.TrimPrefix(spelled, "--"))}
 }
 
 // unknownShort returns the error for the unknown short option arg[i], which may start a long option with a
@@ -23,9 +22,9 @@ func (c *command) unknownShort(arg string, i int) error {
 	if !c.takesRunOptions() {
 		return c.errNoOption("-" + arg[i:i+1])
 	}
-	msg, hint := "unknown option "+quoteOption("-"+arg[i:i+1]), cmp.Or(lookupPeer(arg[i:i+1], meansAdvice), seeHelp)
+	msg, hint := "unknown option -"+arg[i:i+1], cmp.Or(lookupPeer(arg[i:i+1], meansAdvice), seeHelp)
 	if len(arg) > 2 {
-		msg += " in " + quoteOption(arg)
+		msg += " in " + arg
 	}
 	if long := optionHint(arg[1:]); len(arg) > 3 && long != seeHelp {
 		hint = long
@@ -39,28 +38,18 @@ func (c *command) errNoOption(spelled string) error {
 	if c.operands == takesVerb {
 		hint = "options follow the verb, as in " + c.usage()
 	}
-	return &UsageError{"crew " + c.name + " has no option " + quoteOption(spelled), hint}
+	return &UsageError{"crew " + c.name + " has no option " + spelled, hint}
 }
 
 const seeHelp = "see crew --help"
 
-// didYouMean returns a hint for a word that is not in names: the names that it is a prefix of, if these are
-// few, otherwise the most similar name, or other if there is none. Names are written after dashes.
+// didYouMean returns a hint for a word that is not in names: the most similar name, after dashes, or other if
+// there is none.
 func didYouMean(word string, names []string, dashes, other string) string {
-	near := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return word == "" || !strings.HasPrefix(n, word) })
-	switch {
-	case slices.Contains(near, word):
-		near = []string{word}
-	case len(near) == 0 || len(near) > 4:
-		near = []string{task.Nearest(word, names)}
+	if near := task.Nearest(word, names); near != "" {
+		return "did you mean " + dashes + near + "?"
 	}
-	if near[0] == "" {
-		return other
-	}
-	for i := range near {
-		near[i] = dashes + near[i]
-	}
-	return "did you mean " + oneOf(near) + "?"
+	return other
 }
 
 // optionHint returns a hint for an unknown long option of runs.
@@ -75,14 +64,6 @@ func optionHint(name string) string {
 		}
 	}
 	return didYouMean(name, names, "--", seeHelp)
-}
-
-// quoteOption returns an option as typed, quoted if it holds special characters.
-func quoteOption(s string) string {
-	if q := fmt.Sprintf("%q", s); q[1:len(q)-1] != s {
-		return q
-	}
-	return s
 }
 
 // usage returns the usage line of the command.

@@ -42,7 +42,7 @@ func (o *Options) takeTopic(words []string) error {
 	if o.Print == "" {
 		return &UsageError{
 			fmt.Sprintf("there is no help on %q", topic),
-			near(topic) + "crew help topics lists the topics",
+			instead(topic) + "crew help topics lists the topics",
 		}
 	}
 	return nil
@@ -56,7 +56,7 @@ func (o *Options) takeTopic(words []string) error {
 var index string
 
 // indexHelp returns the first section that the index has for topic, followed by references to the other
-// sections and to a verb or an option of that name. It returns "" if topic is not in the index.
+// sections. It returns "" if topic is not in the index.
 func indexHelp(topic string) string {
 	word := plainWord(topic)
 	var parts []*man.Part
@@ -68,16 +68,7 @@ func indexHelp(topic string) string {
 			}
 		}
 	}
-	text := partsHelp(parts)
-	if text == "" {
-		return ""
-	}
-	if commandNamed("ctl "+word) != nil {
-		text += "\nThere is also crew help ctl " + word + ".\n"
-	} else if long(word) != nil {
-		text += "\nThere is also crew help --" + word + ".\n"
-	}
-	return text
+	return partsHelp(parts)
 }
 
 // indexWords returns the first word of each line of the index, sorted.
@@ -105,9 +96,9 @@ func commandHelp(name, topic string) string {
 	return ""
 }
 
-// near returns the beginning of the hint for an unknown topic: what crew has instead of an option of another
-// tool, or the sections that contain the word or, if there are none, similar topics.
-func near(topic string) string {
+// instead returns the beginning of the hint for an unknown topic: what crew has instead of an option of another
+// tool, or "".
+func instead(topic string) string {
 	if name := strings.TrimLeft(topic, "-"); name != topic {
 		if own := lookupPeer(name, meansOption); own != "" {
 			return "crew calls it --" + own + "; "
@@ -115,22 +106,6 @@ func near(topic string) string {
 		if advice := lookupPeer(name, meansAdvice); advice != "" {
 			return advice + "; "
 		}
-	}
-	var titles []string
-	for _, p := range man.Search(topic) {
-		titles = append(titles, fmt.Sprintf("%q", p.Title))
-	}
-	if titles != nil {
-		return "the word is in " + strings.Join(titles[:min(3, len(titles))], ", ") + "; "
-	}
-	var names []string
-	for _, known := range topics() {
-		names = append(names, known.Word)
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if hint := didYouMean(strings.ToLower(topic), names, "", ""); hint != "" {
-		return hint + " "
 	}
 	return ""
 }

@@ -25,7 +25,7 @@ import (
 var parsers = map[string]any{
 	"delimiter": input.ParseDelimiter, "colsep": input.ParseColsep, "shard": parseShard, "block": parseBlock, "mark": parseMark,
 	"topics": sched.ParseTopics, "cap": addCap, "offers": addOffers, "rate": parseRate, "load": parseLoad, "memfree": parseMemFree,
-	"ready": parseReady, "retry-on": parseRetryOn, "halt": parseHalt, "deadline": parseDeadline, "progress": parseProgress,
+	"ready": parseReady, "retry-on": parseRetryOn, "halt": parseHalt, "deadline": parseDeadline,
 	"queue":    named(`\w[\w-]{0,63}`, "write up to 64 letters, digits, - and _ that are not a number"), // a part of NATS subjects
 	"variable": named(`[A-Za-z_]\w*`, "write the name of a variable, such as LANG; its value is taken from crew's environment"),
 	"labels":   parseLabels, "name": parseName, "host": parseHost, "output": parseOutput,
@@ -183,11 +183,7 @@ func momentAfter(s string, now time.Time, zone error) (time.Time, error) {
 	t, err := parseMoment(s, now, zone)
 	switch {
 	case err == errNotMoment:
-		hint := errors.New(`write 22:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z; others as "$(date -Is -d 'next friday')"`)
-		if d, err := task.ParseDuration(s); err == nil && d > 0 && !isNumber(s) {
-			hint = errors.New("write --in " + s)
-		}
-		return t, hint
+		return t, errors.New(`write 22:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z; others as "$(date -Is -d 'next friday')"`)
 	case err == nil && !t.After(now):
 		return t, errors.New("that is in the past: it is " + now.Format(time.DateTime+" -0700"))
 	}
@@ -298,15 +294,6 @@ func checkChoice(s, choices string) error {
 		return errors.New("write " + oneOf(list))
 	}
 	return nil
-}
-
-// parseProgress parses when to show progress. parallel's --progress takes no value.
-func parseProgress(s string) (string, error) {
-	err := checkChoice(s, long("progress").choices)
-	if err != nil {
-		err = fmt.Errorf("%w, or --bar, which takes no value", err)
-	}
-	return s, err
 }
 
 // parseBlock parses a size or, if it is negative, a number of blocks for each worker.

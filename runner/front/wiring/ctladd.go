@@ -16,8 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mattn/go-isatty"
-
 	"crew/runner/decide/task"
 	"crew/runner/exec/kernel"
 	"crew/runner/front/cli"
@@ -197,9 +195,6 @@ func (a *adder) deliver(req control.Request, take func([]byte, *control.Reply) e
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		last, taken := !time.Now().Before(end), false
 		err := a.ctl.request(run, req, func(line []byte, r *control.Reply) error {
-			if len(r.Known) > 0 {
-				a.noteKnown(r.Known)
-			}
 			if taken = taken || len(r.Tasks) > 0; !last && !taken && (r.Status == statusBusy || r.Over) {
 				return nil
 			}
@@ -217,16 +212,6 @@ func (a *adder) deliver(req control.Request, take func([]byte, *control.Reply) e
 		if h, err := control.FindFeed(a.Run); err == nil && h.Values == run.Values && h.Name == run.Name {
 			run = h
 		}
-	}
-}
-
-// noteKnown says on a terminal that tasks were not added again. Without a terminal, cron would mail it.
-func (a *adder) noteKnown(ids []uint64) {
-	if text := fmt.Sprintf("task %d waits or runs already", ids[0]); isatty.IsTerminal(a.errs.Fd()) {
-		if n := len(ids) - 1; n > 0 {
-			text += ", like " + task.Count(int64(n), "other")
-		}
-		a.notice(text)
 	}
 }
 

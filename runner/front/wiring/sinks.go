@@ -2,14 +2,11 @@ package wiring
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"crew/runner"
 	"crew/runner/decide/task"
@@ -126,7 +123,7 @@ func (w *wiring) openLogs() (logs []journal.Log, err error) {
 			err = log.Sync()
 		}
 		if err != nil {
-			return nil, withDirHint(err, path)
+			return nil, err
 		}
 		if w.state != nil && w.feed == nil {
 			w.tasks = completingSource{w.tasks, log.Complete}
@@ -136,7 +133,7 @@ func (w *wiring) openLogs() (logs []journal.Log, err error) {
 	if dir := w.source.results; dir != "" {
 		tree, err := sink.OpenResults(dir, w.source.tasks.Results, w.source.records())
 		if err != nil {
-			return nil, withDirHint(err, filepath.Join(dir, "1"))
+			return nil, err
 		}
 		tree.Named, tree.Fed, tree.Late = !w.source.config.Results.Constant(), w.feed != nil, o.Do == cli.DoAttach
 		switch {
@@ -167,24 +164,6 @@ func (w *wiring) checkResults() error {
 		return nil
 	}
 	return misuse(filepath.Clean(dir)+" holds the results of an earlier run", "give another directory, or remove that one")
-}
-
-// withDirHint adds a hint to the error of opening path, if its directory is missing or is not a
-// directory.
-func withDirHint(err error, path string) error {
-	switch dir := filepath.Dir(path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: mkdir -p %s makes its directory", err, task.Quote(dir))
-	case errors.Is(err, syscall.EISDIR):
-		return fmt.Errorf("%w: give the name of a file", err)
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
-		for up := dir; up != "." && up != "/"; up = filepath.Dir(up) {
-			if st, gone := os.Stat(up); gone == nil && !st.IsDir() {
-				return fmt.Errorf("%w: %s is a file: give a directory, or another name", err, up)
-			}
-		}
-	}
-	return err
 }
 
 // writesLogs reports whether the run writes a joblog or a directory of results.

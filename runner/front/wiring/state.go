@@ -53,7 +53,7 @@ func (w *wiring) openState() error {
 	case errors.As(err, &wrong):
 		return misuse(err.Error(), "")
 	case err != nil:
-		return withDirHint(err, filepath.Join(o.State.Dir, "lock"))
+		return err
 	}
 	w.state, w.tasks = j, j.Source(w.tasks)
 	w.onEnd(j.Close)
