@@ -109,7 +109,7 @@ func (x *submitter) result(ctx context.Context, p *pendingAttempt, fin *Final) *
 // fetchResult converts fin to a result and fetches its outputs and files. On error the attempt is
 // lost.
 func (x *submitter) fetchResult(ctx context.Context, p *pendingAttempt, fin *Final) (*task.Result, error) {
-	a, w := p.attempt, p.worker
+	a, w, arrived := p.attempt, p.worker, time.Now()
 	cut := p.out.Fault() != nil // output could not be written, so receiveParts has killed the attempt
 	switch {
 	case fin == nil:
@@ -131,11 +131,7 @@ func (x *submitter) fetchResult(ctx context.Context, p *pendingAttempt, fin *Fin
 	r := fin.Facts.Result(a.Task)
 	r.Attempt, r.Worker, r.Host, r.Units = a.Number, a.Slot.ID, a.Slot.Host, allUnits(a, r.Units)
 	r.Argv = a.Task.ArgvOn(r.Worker, r.Host, r.Units)
-	r.End = time.Now() // by this machine's clock
-	if !r.Start.IsZero() {
-		r.End = w.clock.toLocal(r.Start.Add(time.Duration(fin.Duration)), r.End)
-	}
-	r.Start = r.End.Add(-time.Duration(fin.Duration))
+	r.Start, r.End = arrived.Add(-time.Duration(fin.Duration)), arrived // by this machine's clock
 	r.BadCommand, r.Final = fin.BadCommand, r.Outcome == task.Cancelled && !asked && !cut
 	err := x.fetchMade(ctx, r, p, fin)
 	if err == nil && x.files != nil {
