@@ -84,7 +84,7 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 		return nil, fmt.Errorf("connect to %s: %w", address.WithoutPassword(urls), connectHint(dialError(err, o)))
 	}
 	s.nc, s.hub = nc, nc.ConnectedServerName() == hubName
-	if s.requester, err = outbox.NewRequester(nc, s.notices.notify); err != nil { // the server has closed the connection
+	if s.requester, err = outbox.NewRequester(nc); err != nil { // the server has closed the connection
 		err = s.explain(err)
 		s.close()
 		return nil, err

@@ -26,7 +26,7 @@ func testOutbox(t *testing.T) (nc *nats.Conn, out *Outbox) {
 	nc, err = nats.Connect("", nats.InProcessServer(s))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
-	requester, err := NewRequester(nc, func(string) {})
+	requester, err := NewRequester(nc)
 	require.NoError(t, err)
 	return nc, New(requester)
 }
@@ -88,37 +88,6 @@ func TestOutboxDoesNotAwaitAnswers(t *testing.T) {
 	out.Send("to", []byte("a"), func() {})
 	time.Sleep(batchEvery)
 	require.Empty(t, got)
-}
-
-// If requests are received but not answered, that is reported once. Answers delay the notice.
-func TestUnanswered(t *testing.T) {
-	nc, out := testOutbox(t)
-	_, err := nc.Subscribe("elsewhere", func(*nats.Msg) {})
-	require.NoError(t, err)
-	require.NoError(t, nc.Flush())
-	r, notices := out.requester, make(chan string, 10)
-	r.notice = func(text string) { notices <- text }
-	look := func(n int) {
-		for range n {
-			r.look()
-		}
-	}
-	look(maxSilent)
-	for range 3 {
-		out.Send("elsewhere", []byte("a"), func() { t.Error("it is answered") })
-	}
-	crewtest.Until(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.pending) > 0 }, "a request")
-	look(maxSilent - 1)
-	r.receive(&nats.Msg{})
-	look(maxSilent - 1)
-	require.Empty(t, notices)
-	look(1 + maxSilent)
-	require.Equal(t, stalledNotice, crewtest.Receive(t, notices, "the notice"))
-	require.Empty(t, notices)
-	nc.Close()
-	r.silent = 0
-	look(2 * maxSilent)
-	require.Empty(t, notices)
 }
 
 // A subject without answers does not delay others for long.

@@ -14,13 +14,7 @@ import (
 const (
 	retryAfter  = 5 * time.Second        // a request without an answer is repeated after this
 	absentPause = 200 * time.Millisecond // or after this, if the subject has no subscriber
-
-	lookEvery = 1500 * time.Millisecond
-	maxSilent = 3 // looks without an answer before a notice; more than one, as this process may have been suspended
 )
-
-// stalledNotice is constant so that it is not repeated until another notice has been shown.
-const stalledNotice = "no answer has come for 4 seconds: the connection is slow, or the other side does not respond"
 
 // Requester sends requests on a connection and repeats each until it is answered. A receiver may get a
 // request several times, and must answer each time. Requester is safe for concurrent use.
@@ -28,50 +22,24 @@ type Requester struct {
 	Conn   *nats.Conn
 	inbox  string        // prefix of reply subjects; a name follows
 	closed chan struct{} // closed once Conn is
-	notice func(text string)
 
 	mu      sync.Mutex
-	silent  int                    // looks since the last answer, or report that there is no subscriber
 	pending map[string]chan []byte // by reply name; names cannot be guessed
 	least   time.Duration          // the quickest short request took this long; 0 before the first
 }
 
-// NewRequester returns a Requester for a connection. Its goroutine ends when the connection is closed. It
-// calls notice when no request has been answered for some seconds. Time without a connection does not
-// count.
-func NewRequester(nc *nats.Conn, notice func(text string)) (*Requester, error) {
-	r := &Requester{Conn: nc, inbox: nc.NewInbox() + ".", closed: make(chan struct{}), notice: notice, pending: map[string]chan []byte{}}
+// NewRequester returns a Requester for a connection. Its goroutine ends when the connection is closed.
+func NewRequester(nc *nats.Conn) (*Requester, error) {
+	r := &Requester{Conn: nc, inbox: nc.NewInbox() + ".", closed: make(chan struct{}), pending: map[string]chan []byte{}}
 	status := nc.StatusChanged(nats.CLOSED, nats.CONNECTED)
 	go func() {
-		ticks := time.NewTicker(lookEvery)
-		defer ticks.Stop()
-		for {
-			select {
-			case <-ticks.C:
-				r.look()
-			case is := <-status:
-				if is == nats.CLOSED {
-					close(r.closed)
-					return
-				}
-				r.repeatAll()
-			}
+		for <-status != nats.CLOSED {
+			r.repeatAll()
 		}
+		close(r.closed)
 	}()
 	_, err := nc.Subscribe(r.inbox+"*", r.receive)
 	return r, err
-}
-
-// look shows a notice if no request has been answered for some seconds.
-func (r *Requester) look() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.silent++; len(r.pending) == 0 || !r.Conn.IsConnected() {
-		r.silent = 0
-	}
-	if r.silent == maxSilent {
-		go r.notice(stalledNotice) // it may block
-	}
 }
 
 // Request sends a request until it is answered, and returns the answer. The caller must have acquired
@@ -158,7 +126,6 @@ func deliver(answers chan []byte, answer []byte) {
 func (r *Requester) receive(m *nats.Msg) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.silent = 0
 	if answers := r.pending[strings.TrimPrefix(m.Subject, r.inbox)]; answers != nil {
 		deliver(answers, m.Data)
 	}

@@ -42,7 +42,7 @@ func newBlobs(t *testing.T) (both [2]*Blobs) {
 		nc, err := nats.Connect("", nats.InProcessServer(s), nats.UseOldRequestStyle())
 		require.NoError(t, err)
 		t.Cleanup(nc.Close)
-		requester, err := outbox.NewRequester(nc, func(string) {})
+		requester, err := outbox.NewRequester(nc)
 		require.NoError(t, err)
 		both[i] = NewBlobs(requester, user)
 	}
