@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -24,20 +25,20 @@ func (e *versionError) Error() string {
 // headSize is the length of the header of each message.
 const headSize = 4
 
+func head(kind byte) []byte { return []byte{'c', 'r', Version, kind} }
+
 // encode returns a message of the given kind with the fields of *from.
-func encode(kind byte, from any) []byte { return wire.Append([]byte{'c', 'r', Version, kind}, from) }
+func encode(kind byte, from any) []byte { return wire.Append(head(kind), from) }
 
 // decode decodes all of msg, which must be of the given kind. If the type has a method bad, that can
 // refuse the value.
 func decode[T any](msg []byte, kind byte) (*T, error) {
-	if len(msg) < headSize || msg[0] != 'c' || msg[1] != 'r' || msg[2] == Version && msg[3] != kind {
+	content, ok := bytes.CutPrefix(msg, head(kind))
+	if !ok {
 		return nil, errGarbage
 	}
-	if msg[2] != Version {
-		return nil, &versionError{int(msg[2])}
-	}
 	to := new(T)
-	err := wire.Decode(msg[headSize:], to)
+	err := wire.Decode(content, to)
 	if v, ok := any(to).(interface{ bad() bool }); ok && err == nil && v.bad() {
 		err = errGarbage
 	}

@@ -49,12 +49,9 @@ type worker struct {
 	done     chan struct{} // closed when the run is over
 	renewNow chan struct{} // asks renewLoop to renew the lease now
 
-	droppedOnce, ignoredOnce sync.Once // for the first notice about dropped tasks and ignored runs
-
 	// state
 
 	cluster     bool          // the server is one of a cluster; used by endSilentRuns only
-	bigSems     sync.Map      // by user, a chan struct{} that limits how many long attempts are fetched at once
 	announceSem chan struct{} // held by sending while the worker announces itself
 	retired     bool          // announceGone was called; under announceSem
 	hadLease    bool          // the worker has had a confirmed lease; under announceSem
@@ -126,9 +123,6 @@ func (w *worker) subscribe() (err error) {
 	}
 	return err
 }
-
-// maxBig is how many long attempts of a user are fetched at once.
-const maxBig = 16
 
 // connectRetry is the pause before the next try to connect to a server that is not up yet.
 const connectRetry = time.Second

@@ -70,9 +70,7 @@ type runState struct {
 func (w *worker) receive(l *lease, subject string, data []byte) {
 	var attempts []*heldAttempt
 	for part := range splitMessages(data) {
-		if h, err := w.receiveOne(l, subject, part); err != nil {
-			w.droppedOnce.Do(func() { w.noticef("a task was dropped: %v; further ones are dropped silently", err) })
-		} else if h != nil {
+		if h := w.receiveOne(l, subject, part); h != nil {
 			attempts = append(attempts, h)
 		}
 	}
@@ -80,21 +78,18 @@ func (w *worker) receive(l *lease, subject string, data []byte) {
 }
 
 // receiveOne handles an attempt, or an order about one. It returns the attempt if it can be admitted
-// now.
-func (w *worker) receiveOne(l *lease, subject string, data []byte) (*heldAttempt, error) {
+// now. It ignores garbage.
+func (w *worker) receiveOne(l *lease, subject string, data []byte) *heldAttempt {
 	i := strings.LastIndexByte(subject, '.')
 	user, run := userIn(subject[:i]), subject[i+1:]
 	if o, err := decode[AttemptOrder](data, kindOrder); err == nil {
 		o.Run = runKey(user, o.Run)
 		w.obey(o)
-		return nil, nil
+		return nil
 	}
 	a, err := decode[Attempt](data, kindAttempt)
-	if err != nil {
-		return nil, err
-	}
-	if a.Run != run || a.User != user {
-		return nil, errGarbage
+	if err != nil || a.Run != run || a.User != user {
+		return nil
 	}
 	h := &heldAttempt{worker: w, lease: l, ID: a.ID, Attempt: a}
 	h.Run = runKey(user, run)
@@ -105,9 +100,9 @@ func (w *worker) receiveOne(l *lease, subject string, data []byte) (*heldAttempt
 		go w.fetchBig(h, subject, a.Whole) // later attempts need not wait
 	default:
 		w.setTask(h, a, subject, data)
-		return h, nil
+		return h
 	}
-	return nil, nil
+	return nil
 }
 
 // fetchBig fetches an attempt that is too long for a message, and admits it.
@@ -115,10 +110,6 @@ func (w *worker) fetchBig(h *heldAttempt, subject string, whole travel.Blob) {
 	var msg bytes.Buffer
 	var a *Attempt
 	err := errGarbage
-	of, _ := w.bigSems.LoadOrStore(h.User, make(chan struct{}, maxBig))
-	sem := of.(chan struct{})
-	sem <- struct{}{}
-	defer func() { <-sem }()
 	if whole.Size <= maxTaskSize {
 		err = w.s.blobs.Pull(h.ctx, h.User, whole, 0, &msg)
 	}

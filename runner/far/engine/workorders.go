@@ -173,13 +173,7 @@ func (w *worker) forgetRun(run string, epoch uint64) {
 // receiveHeartbeat handles a heartbeat of a run.
 func (w *worker) receiveHeartbeat(m *nats.Msg) {
 	var b Heartbeat
-	if readJSON(m.Data, &b) != nil {
-		return
-	}
-	if b.Version != Version {
-		w.ignoredOnce.Do(func() {
-			w.noticef("a run was ignored: %v; further ones are ignored silently", &versionError{b.Version})
-		})
+	if readJSON(m.Data, &b) != nil || b.Version != Version { // the run says why it does not use this worker
 		return
 	}
 	b.Run = runKey(userIn(m.Subject), b.Run)
