@@ -110,26 +110,22 @@ func appendIDs(b []byte, ids []identity) []byte {
 	return append(b, ']')
 }
 
-// parseID parses an identity in exactly the form that appendID writes.
-func parseID(b []byte) (id identity, ok bool) {
-	if len(b) != idLen {
-		return id, false
-	}
-	if _, err := base64.RawURLEncoding.Strict().Decode(id[:], b); err != nil {
-		return identity{}, false
-	}
-	return id, true
-}
-
-// listedIDs iterates over the identities that a body lists.
-func listedIDs(body []byte) iter.Seq[identity] {
-	return func(yield func(identity) bool) {
-		for word := range bytes.SplitSeq(field(body, "ids"), []byte(",")) {
-			if id, ok := parseID(bytes.Trim(word, `"`)); ok && !yield(id) {
-				return
-			}
+// parseID parses an identity in exactly the form that appendID writes. Others give zero.
+func parseID(b []byte) (id identity) {
+	if len(b) == idLen {
+		if _, err := base64.RawURLEncoding.Strict().Decode(id[:], b); err != nil {
+			return identity{}
 		}
 	}
+	return id
+}
+
+// listedIDs returns the identities that a body lists.
+func listedIDs(body []byte) (ids []identity) {
+	for word := range bytes.SplitSeq(field(body, "ids"), []byte(",")) {
+		ids = append(ids, parseID(bytes.Trim(word, `"`)))
+	}
+	return ids
 }
 
 // parseEvent returns the event that a body describes and the identity of its task, which is zero if
@@ -137,7 +133,7 @@ func listedIDs(body []byte) iter.Seq[identity] {
 func parseEvent(body []byte) (event []byte, id identity) {
 	event, rest, _ := bytes.Cut(body[len(eventMark):], []byte(`"`))
 	if rest, found := bytes.CutPrefix(rest, []byte(idMark)); found {
-		id, _ = parseID(rest[:min(idLen, len(rest))])
+		id = parseID(rest[:min(idLen, len(rest))])
 	}
 	return event, id
 }

@@ -23,17 +23,12 @@ import (
 // A run may be writing the journal. If lines are damaged, Dump writes all valid ones and then
 // returns an error. If there is no journal, the error is fs.ErrNotExist.
 func Dump(dir string, w io.Writer) (s *Summary, err error) {
-	for s == nil && err == nil { // again if a run began or ended in the meantime
-		before := lockHolderOf(dir)
-		err = withContents(dir, func(l *contents) error {
-			if lockHolderOf(dir) != before {
-				return nil
-			}
-			s = l.summary()
-			s.Process = before
-			return l.dump(w)
-		})
-	}
+	before := lockHolderOf(dir)
+	err = withContents(dir, func(l *contents) error {
+		s = l.summary()
+		s.Process = cmp.Or(before, lockHolderOf(dir)) // a run may have ended or begun in the meantime
+		return l.dump(w)
+	})
 	return s, err
 }
 
@@ -132,10 +127,7 @@ func (j *Journal) ended(n int, wanted func(body []byte, o task.Outcome) bool) (l
 		}
 	}
 	for _, body := range last {
-		r, err := parse(body)
-		if err != nil {
-			continue
-		}
+		r, _ := parse(body)
 		p := task.EndedTask{Facts: r.Facts, Note: r.Note, Kept: !r.Streamed && !r.Dropped}
 		if p.Kept {
 			p.Outputs = [2]task.Live{r.Stdout.In(j.out.file), r.Stderr.In(j.out.file)}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -215,7 +214,7 @@ func (l *contents) applyAttempt(ln line) {
 
 // setFlags sets flags of the done tasks that a body lists.
 func (l *contents) setFlags(body []byte, f flags) {
-	for id := range listedIDs(body) {
+	for _, id := range listedIDs(body) {
 		if e := l.table.find(id); e != nil && e.has(done) {
 			e.flags |= f
 		}
@@ -278,15 +277,8 @@ func (l *contents) applyEnded(ln line) {
 
 // applyKnown restores facts about a task from removed lines.
 func (l *contents) applyKnown(ln line) {
-	age := uint16Field(ln.body, "age")
-	if age > maxAge {
-		return
-	}
 	e := l.table.add(ln.id)
-	if e.has(done) {
-		return
-	}
-	e.flags, e.age, e.duration = e.flags&named, uint8(age), 0
+	e.flags, e.age, e.duration = e.flags&named, uint8(uint16Field(ln.body, "age")), 0
 	_ = e.duration.UnmarshalJSON(field(ln.body, "duration"))
 	if field(ln.body, "failures") != nil {
 		e.flags |= begun
@@ -324,13 +316,13 @@ func (l *contents) droppable(e *entry) bool {
 
 // withdrawUndelivered forgets the tasks of an incomplete delivery.
 func (l *contents) withdrawUndelivered() {
-	l.withdraw(slices.Values(l.undelivered))
+	l.withdraw(l.undelivered)
 	l.undelivered = nil
 }
 
 // withdraw forgets tasks that wait.
-func (l *contents) withdraw(ids iter.Seq[identity]) {
-	for id := range ids {
+func (l *contents) withdraw(ids []identity) {
+	for _, id := range ids {
 		if e := l.table.find(id); e != nil && e.spec > 0 && !e.has(done) {
 			e.spec, e.specSize = 0, 0
 			delete(l.prior, id)
@@ -354,12 +346,9 @@ func uint16Field(body []byte, name string) uint16 { return parseUint16(field(bod
 
 func parseUint16(v []byte) uint16 { return uint16(min(parseUint(v), math.MaxUint16)) }
 
-// parseUnixTime returns a time in seconds since 1970, or 0 if it is invalid.
+// parseUnixTime returns a time in seconds since 1970.
 func parseUnixTime(v []byte) uint32 {
-	at, err := time.Parse(time.RFC3339Nano, string(v))
-	if err != nil {
-		return 0
-	}
+	at, _ := time.Parse(time.RFC3339Nano, string(v))
 	return uint32(at.Unix())
 }
 

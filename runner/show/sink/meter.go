@@ -18,8 +18,6 @@ func meter(line string, done, total int64, width int) string {
 		progressbar.OptionSetPredictTime(false),
 		progressbar.OptionSetRenderBlankState(true), // otherwise 0% is not rendered
 	)
-	if err := b.Set64(done); err != nil {
-		return line
-	}
+	_ = b.Set64(done) // never fails, because done is at most total
 	return strings.Trim(b.String(), "\r ")
 }
