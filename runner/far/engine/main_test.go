@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 func engineMain() int {
 	args, err := wiring.EngineArgs(os.Args)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "crew-engine:", err)
-		return 2
+		fmt.Fprintln(os.Stderr, "crew:", err)
+		return 1
 	}
 	if len(args) == 4 && args[1] == wiring.RelayVerb {
 		return Relay(args[2], args[3], os.Stdin)

@@ -16,8 +16,8 @@ import (
 func main() {
 	args, err := wiring.EngineArgs(os.Args)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "crew-engine:", err)
-		os.Exit(2)
+		fmt.Fprintln(os.Stderr, "crew:", err)
+		os.Exit(1)
 	}
 	if len(args) == 4 && args[1] == wiring.RelayVerb {
 		os.Exit(engine.Relay(args[2], args[3], os.Stdin))
