@@ -93,9 +93,6 @@ func (w *Where) Why() string {
 		}
 		return text + AttemptSuffix(w.Attempt)
 	case "waiting":
-		if w.Blocking == nil {
-			return ""
-		}
 		why, _ := w.Blocking.Why()
 		return strings.Replace(why, ", the next in", ", in", 1)
 	case "held", "ended":

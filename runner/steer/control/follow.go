@@ -250,11 +250,8 @@ func (c *conn) log(r *Request) (*Reply, error) {
 	f := newFollower(c, r.Tasks...) // before Explain, so that no end is missed
 	defer f.close()
 	got := c.s.ask(task.Command{Op: task.Explain, IDs: r.Tasks})
-	switch {
-	case got.Err != nil:
+	if got.Err != nil {
 		return nil, got.Err
-	case len(got.Wheres) == 0:
-		return nil, errOver
 	}
 	err := f.logTask(&got.Wheres[0], r.Follow)
 	if !r.Follow {

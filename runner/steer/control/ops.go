@@ -88,10 +88,10 @@ func (c *conn) curves(*Request) (*Reply, error) {
 // status returns a status of the run that is not older than the call.
 func (s *Server) status() (*Status, error) {
 	reply := s.ask(task.Command{Op: task.Look})
-	if reply.Snapshot == nil {
-		return nil, cmp.Or(reply.Err, error(errOver))
+	if reply.Err != nil {
+		return nil, reply.Err
 	}
-	return s.describe(reply.Snapshot), reply.Err
+	return s.describe(reply.Snapshot), nil
 }
 
 // final returns the last status of the run, or nil if the sink did not get the totals.
