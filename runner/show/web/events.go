@@ -126,18 +126,11 @@ func (l *lines) add(line []byte) {
 	l.kept = append(l.kept, line)
 	l.size += len(line)
 	for l.size > l.most {
-		l.drop(1)
+		l.size -= len(l.kept[0])
+		l.kept[0] = nil
+		l.kept = l.kept[1:]
+		l.first++
 	}
-}
-
-// drop drops the first n kept lines.
-func (l *lines) drop(n int) {
-	for i := range n {
-		l.size -= len(l.kept[i])
-		l.kept[i] = nil
-	}
-	l.kept = l.kept[n:]
-	l.first += n
 }
 
 // from returns a batch of lines from number n on. ok is false if line n is no longer kept or never

@@ -113,13 +113,6 @@ func sameRun(a, b *control.Hello) bool {
 	return a.Since.IsZero() || b.Since.IsZero() || a.Since.Equal(b.Since)
 }
 
-// dropLines drops the lines.
-func (r *run) dropLines() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lines.drop(len(r.lines.kept))
-}
-
 // report returns a report, the id of the lines, and the number of the first line that the report does
 // not include.
 func (r *run) report() (rep *history.Report, id string, next int) {

@@ -5,15 +5,12 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"time"
 
 	"crew/runner/steer/control"
 )
 
-const (
-	mostOver = 8           // runs that are over and still listed
-	keptFor  = time.Minute // how long to keep the lines of a run that is over
-)
+// mostOver is the number of runs that are over and still listed.
+const mostOver = 8
 
 // keepFinding looks for runs until ctx ends.
 func (s *server) keepFinding(ctx context.Context) {
@@ -38,8 +35,7 @@ func (s *server) findRuns(ctx context.Context) {
 	s.forget()
 }
 
-// forget drops runs that are over, except the last mostOver, and the lines of those that have been over for
-// longer than keptFor.
+// forget drops runs that are over, except the last mostOver.
 func (s *server) forget() {
 	over := 0
 	for _, r := range s.list() {
@@ -50,8 +46,6 @@ func (s *server) forget() {
 			s.mu.Lock()
 			delete(s.runs, r.PID)
 			s.mu.Unlock()
-		} else if time.Since(r.Over) > keptFor {
-			r.run.dropLines()
 		}
 	}
 }

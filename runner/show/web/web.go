@@ -166,16 +166,16 @@ func Main(args []string) int {
 
 // runVerb carries out the verb of crew's command line.
 func runVerb(args []string) error {
-	switch verb, args := args[0], args[1:]; {
-	case verb == "report" && len(args) > 1:
+	switch verb, args := args[0], args[1:]; verb {
+	case "report":
 		if args[0] == "openmetrics" {
 			return printMetrics(os.Stdout, args[1:])
 		}
 		return report(args[0] == "trace", args[1:])
-	case verb == "record" && len(args) == 2:
+	case "record":
 		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT) // the run ends first
 		return record(args[0], args[1])
-	case verb == "web" && len(args) == 2:
+	default: // web
 		ends := slices.DeleteFunc([]os.Signal{syscall.SIGINT, syscall.SIGHUP}, signal.Ignored) // by nohup
 		ctx, stop := signal.NotifyContext(context.Background(), append(ends, syscall.SIGTERM)...)
 		defer stop()
@@ -183,7 +183,6 @@ func runVerb(args []string) error {
 			fmt.Fprintln(os.Stderr, "crew: "+task.Printable(text))
 		}})
 	}
-	return fmt.Errorf("crew and crew-web differ about %q: install both from the same source", args[0])
 }
 
 // pageHeaders sets the headers of a page. Its own policy allows its script and style.
