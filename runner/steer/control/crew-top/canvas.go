@@ -63,7 +63,7 @@ func (p *pen) put(s string, style tcell.Style) {
 // right writes s right-aligned and moves the end of the pen before it.
 func (p *pen) right(s string, style tcell.Style) {
 	last := *p
-	p.end = max(p.x, p.end-len(s))
+	p.end = max(p.x, p.end-uniseg.StringWidth(s))
 	last.x = p.end
 	last.put(s, style)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"crew/runner/steer/control"
@@ -16,26 +15,12 @@ func (a *app) connect(hello control.Hello) {
 	go a.watch(hello)
 	go func() {
 		for request := range a.requests {
-			reply, err := control.Ask(context.Background(), hello, request, nil)
-			a.post(func() { a.answered(&request, reply, err) })
+			_, err := control.Ask(context.Background(), hello, request, nil)
+			if err != nil {
+				a.post(func() { a.message = err.Error() })
+			}
 		}
 	}()
-}
-
-// answered shows the answer to a request.
-func (a *app) answered(request *control.Request, reply *control.Reply, err error) {
-	switch {
-	case err != nil:
-		a.message = err.Error()
-	case request.Op == "pause":
-		a.message = "paused: running tasks finish; p resumes"
-	case request.Op == "cancel":
-		a.message = fmt.Sprintf("task %d is being cancelled", request.Tasks[0])
-	case request.Op == "retry" && len(reply.Tasks) > 0 && reply.Tasks[0] != request.Tasks[0]:
-		a.message = fmt.Sprintf("task %d runs again as task %d", request.Tasks[0], reply.Tasks[0])
-	case request.Op == "retry":
-		a.message = fmt.Sprintf("task %d is tried again now", request.Tasks[0])
-	}
 }
 
 // watch posts each status of the run and its curves, and in the end how it ended.

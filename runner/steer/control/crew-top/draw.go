@@ -172,10 +172,7 @@ func (v *view) body(c *canvas, y, rows int) {
 		y += gap
 		more, none := "", 0
 		if n := len(v.waits) - waits + 1; n > 0 {
-			more = fmt.Sprintf("%d more  ", n)
-		}
-		if n := v.status.Held; n > 0 {
-			more += task.Count(n, "result") + " behind those of earlier tasks"
+			more = fmt.Sprintf("%d more", n)
 		}
 		c.section(y, "WAITING", more)
 		c.list(y+1, waits-1, len(v.waits), -1, &none, func(i int, p *pen, style tcell.Style) {

@@ -167,8 +167,6 @@ func (a *app) command(k tcell.Key, r rune) {
 	switch {
 	case k == tcell.KeyEnter:
 		r = 'l'
-	case r == 'h':
-		r = '?'
 	case r == '=':
 		r = '+'
 	}
