@@ -103,7 +103,7 @@ func readsScript(st *syntax.Stmt) bool {
 	args := argsOf(call)
 	isShell := func(a arg) bool { return a.obscure || familyOf(a.program()) != foreign }
 	if sc, ok := scriptOf(args, posix); ok && !sc.sameShell {
-		return sc.from >= len(args) || xargsReplaces(args, sc) || slices.ContainsFunc(args[sc.from:sc.to], isShell)
+		return sc.from >= len(args) || sc.family == foreign || slices.ContainsFunc(args[sc.from:sc.to], isShell)
 	}
 	named := args[min(skipPrefixes(args), len(args)):]
 	return args[len(args)-1].text == "exec" || startsShell(named) || len(named) > 0 && (named[0].text == "." || named[0].text == "source") ||

@@ -1,7 +1,6 @@
 package expand
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 )
@@ -40,35 +39,38 @@ var runners = map[string]runner{
 // execs matches the option with which watch starts no shell.
 var execs = lazily("^-[bcCegprtw]*x|^--exec$")
 
-// starters are commands that start a shell if they have no operand with this number.
-var starters = map[string]runner{
-	"sudo":     {takes: "CDghpRrTtUu", valued: "--chdir --chroot --close-from --command-timeout --group --host --prompt --role --type --user --other-user", operand: 1},
-	"doas":     {takes: "aCu", operand: 1},
-	"nsenter":  {takes: "GSt", valued: "--setgid --setuid --target", operand: 1},
-	"unshare":  {takes: "GlRSw", valued: "--root --setgid --setuid --wd", operand: 1},
-	"fakeroot": {takes: "bils", valued: "--lib --faked --fd-base", operand: 1},
-	"chroot":   {valued: "--groups --userspec", operand: 2},
-}
+// starters are commands that read a script from standard input if they have fewer operands than the index.
+var starters = [...]list{1: "sudo doas nsenter unshare fakeroot crew parallel", 2: "chroot"}
 
-// startsShell reports whether a command of starters has too few operands, or crew or parallel reads commands.
+// startsShell reports whether a command of starters may have too few operands.
 func startsShell(args []arg) bool {
 	for i, a := range args {
-		name, operands := a.program(), 0
-		r := starters[name]
-		for j := i + 1; j < len(args); j++ {
-			switch text := args[j].text; {
-			case strings.HasPrefix(text, "-"):
-				j += r.valueCount(text)
-			case Assigned(text) == "": // sudo takes variables
-				operands++
-			}
-		}
-		if (operands < r.operand || (name == "crew" || name == "parallel") && !hasCommand(args[i+1:])) && args[0].isWrapper() {
+		if least, ok := listWith(starters[:], a.program()); ok && sureOperands(args[i+1:]) < least && args[0].isWrapper() {
 			return true
 		}
 	}
 	return false
 }
+
+// sureOperands returns how many words, of those after the name of a command and up to a :::, are operands
+// whatever its options mean: a word after an option may be its value.
+func sureOperands(args []arg) (n int) {
+	mayBeValue := false
+	for _, a := range args {
+		isOption := strings.HasPrefix(a.text, "-")
+		switch {
+		case strings.HasPrefix(a.text, ":::"):
+			return n
+		case a.isStatic() && !isOption && !mayBeValue && Assigned(a.text) == "": // sudo takes variables
+			n++
+		}
+		mayBeValue = !a.isStatic() || isOption && !withoutValue().MatchString(a.text)
+	}
+	return n
+}
+
+// withoutValue matches options of starters that do not take the next word as their value.
+var withoutValue = lazily(`^--$|=|^-\w*[0-9kmqvX]$`)
 
 // runnerOf returns the description of a program. ok is false if it is not a runner.
 func runnerOf(a arg) (r runner, ok bool) {
@@ -87,39 +89,11 @@ func (r runner) isOption(a arg) bool {
 	return a.isStatic() && (strings.HasPrefix(a.text, "-") || r.isShell && startsOption(a.text))
 }
 
-// xargs describes the options of xargs, also of that of BSD.
-var xargs = runner{takes: "adEIJLnPRSs", attached: "eil", valued: "--arg-file --delimiter --max-args --max-chars --max-procs --process-slot-var"}
+// insertsInput reports whether a is an option of xargs, perhaps that of BSD, by which its input becomes part of
+// other words.
+func insertsInput(a arg) bool { return replaces().MatchString(a.text) }
 
-// xargsReplaces reports whether xargs inserts its input into the script sc among args.
-func xargsReplaces(args []arg, sc inline) bool {
-	x := slices.IndexFunc(args[:sc.from], func(a arg) bool { return a.program() == "xargs" })
-	if x < 0 {
-		return false
-	}
-	appends := true
-	for i := x + 1; i < sc.from && strings.HasPrefix(args[i].text, "-"); i++ {
-		option := args[i].text
-		n := len(xargs.flags(option))
-		value, replaces := strings.CutPrefix(option[n:], "i")
-		switch {
-		case strings.HasPrefix(option, "--"):
-			_, value, _ = strings.Cut(option, "=")
-			replaces = strings.HasPrefix(option, "--r")
-		case n < len(option) && strings.Contains("IJ", option[n:n+1]):
-			value, replaces = cmp.Or(option[n+1:], args[i+1].text), true
-		}
-		if i += xargs.valueCount(option); !replaces {
-			continue
-		}
-		appends = false
-		with := cmp.Or(value, "{}")
-		if slices.ContainsFunc(args[sc.from:sc.to], func(a arg) bool { return !a.isStatic() || strings.Contains(a.text, with) }) {
-			return true
-		}
-	}
-	name, _, _ := strings.Cut(sc.shell, " ")
-	return appends && runners[name].operand > 0
-}
+var replaces = lazily(`^-\w*[IiJ]|^--r`)
 
 // findScript finds the script in the arguments of args[i], which is described by r. A script that
 // is missing starts at len(args).

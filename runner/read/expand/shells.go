@@ -115,8 +115,11 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 		// After a program that is not known to run others, a shell's name may be a plain argument.
 		sure := i == first || args[first].isWrapper() || familyOf(args[first].text) != foreign
 		if ok && (r.isShell || sure || s.from < len(args) && looksLikeScript(args[s.from])) {
-			if j := slices.IndexFunc(args[first:i], func(a arg) bool { return a.program() == "parallel" || joining.has(a.program()) }); j >= 0 {
-				s.shell, s.runner = args[first+j].program(), runner{} // another shell reads the script first
+			for j, a := range args[first:i] { // another shell reads the script first, or input becomes part of it
+				if name := a.program(); name == "parallel" || joining.has(name) || name == "xargs" && (!r.isShell || slices.ContainsFunc(args[first+j:i], insertsInput)) {
+					s.shell, s.runner = name, runner{}
+					break
+				}
 			}
 			return s, true
 		}
@@ -155,7 +158,8 @@ func checkInterpreted(args []arg, first, at int) error {
 		f := familyOf(name)
 		listed := slices.ContainsFunc(before, func(a arg) bool { return strings.HasPrefix(a.text, ":::") })
 		switch {
-		case joining.has(name), name == "tmux" && args[at-1].text != "-t", name == "parallel" && !(listed && hasCommand(before)), name == "crew" && !hasCommand(before):
+		case joining.has(name), name == "tmux" && args[at-1].text != "-t",
+			(name == "crew" || name == "parallel") && sureOperands(before) == 0, name == "parallel" && !listed:
 			return refuse("cannot be among the arguments of "+name+", which runs them", "write ssh, whose script crew knows, crew -- gzip {} or parallel gzip ::: {}").err
 		case (f == korn || f == alien) && !endsOptions(before, f):
 			return refuse("may be an option of "+name, "write it behind the script, as in "+name+` -c '…' -- {}`).err
@@ -173,24 +177,6 @@ func endsOptions(args []arg, f family) bool {
 			return true
 		case !operand && (!a.isStatic() || len(a.text) != 2 || strings.ContainsAny(a.text, "oO")):
 			return false
-		}
-	}
-	return false
-}
-
-// hasCommand reports whether the arguments of crew or parallel name a command.
-func hasCommand(args []arg) bool {
-	const flags = "0kmqrtuvX" // short options of both that take no value
-	for i := 0; i < len(args); i++ {
-		switch text := args[i].text; {
-		case !args[i].isStatic() || strings.HasPrefix(text, ":::"):
-			return false
-		case text == "--":
-			return i+1 < len(args) && !strings.HasPrefix(args[i+1].text, ":::")
-		case !strings.HasPrefix(text, "-"):
-			return true
-		case strings.HasPrefix(text, "--") && !strings.Contains(text, "="), strings.Trim(text[len(text)-1:], flags+"123456789") != "":
-			i++
 		}
 	}
 	return false
