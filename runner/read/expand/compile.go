@@ -26,7 +26,6 @@ type compiler struct {
 
 	script    *script
 	tail      bool   // the record was appended, as there was no placeholder
-	unparsed  bool   // the script with its placeholders could not be parsed
 	src       string // the script with marks
 	edits     int    // counts the calls of setSource
 	marks     []mark // in the order of the source
@@ -113,7 +112,6 @@ func (c *compiler) resolve(add bool) ([]seg, error) {
 		f, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(c.src), "")
 		switch {
 		case err != nil:
-			c.unparsed = len(c.marks) > 0 && !c.tail
 			return nil, c.parseError(err)
 		case len(c.marks) == 0:
 			// The appended placeholder is checked like any other.
@@ -121,8 +119,6 @@ func (c *compiler) resolve(add bool) ([]seg, error) {
 			c.setSource(strings.TrimRight(c.src, " \t\n") + " " + markText)
 			c.tail, add = true, false
 			continue
-		case oddBackslashes(c.src):
-			return nil, errors.New("the command ends with a backslash, which shells read differently: leave it out")
 		}
 		before := c.edits
 		for _, step := range [...]func(*syntax.File) error{c.joinLine, c.unquoteDocument, c.nestScript, c.findPlaces, c.restoreText} {

@@ -109,12 +109,7 @@ func (t *Template) compileScript(s string, cfg *Config) error {
 		return fmt.Errorf("%s joins its arguments to one string, so --shell cannot use it: write %[1]s and the script as the command", t.shell[i])
 	}
 	pieces := scan(notOption(s), cfg)
-	c := newCompiler(f, cfg, false)
-	script, err := t.compilePieces(c, pieces, t.shell[at], add)
-	if c.unparsed && !slices.ContainsFunc(pieces, piece.ofData) {
-		t.words = append(t.words, word{pieces: pieces}) // the shell reports the syntax errors
-		return nil
-	}
+	script, err := t.compilePieces(newCompiler(f, cfg, false), pieces, t.shell[at], add)
 	if t.script = script; !f.takesValues() {
 		t.addFixed(t.beforeArgs()...)
 		if add {
