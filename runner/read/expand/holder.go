@@ -55,16 +55,14 @@ func (s *site) redirectPlace(r *syntax.Redirect, word *syntax.Word) place {
 // feedsShell reports whether a shell reads the output or the here-document of the mark's
 // statement as its script.
 func (s *site) feedsShell() bool {
+	if hasShellInSubst(s.stack[0]) {
+		return true
+	}
 	for i, n := range slices.Backward(s.stack) {
 		switch n := n.(type) {
-		case *syntax.Stmt:
-			if writesToShell(n) {
+		case *syntax.Redirect:
+			if (n.Hdoc != nil || n.Op == syntax.WordHdoc) && readsScript(s.stack[i-1].(*syntax.Stmt)) {
 				return true
-			}
-			if i+1 < len(s.stack) {
-				if r, ok := s.stack[i+1].(*syntax.Redirect); ok && (r.Hdoc != nil || r.Op == syntax.WordHdoc) && readsScript(n) {
-					return true
-				}
 			}
 		case *syntax.BinaryCmd:
 			if (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) && s.stack[i+1] == syntax.Node(n.X) && readsScript(n.Y) {
@@ -79,11 +77,12 @@ func (s *site) feedsShell() bool {
 	return false
 }
 
-// writesToShell reports whether a statement writes to a process substitution that runs a shell.
-func writesToShell(st *syntax.Stmt) bool {
-	for stack := range stacks(st) {
-		sub, ok := stack[len(stack)-1].(*syntax.ProcSubst)
-		if ok && sub.Op == syntax.CmdOut && slices.ContainsFunc(sub.Stmts, readsScript) {
+// hasShellInSubst reports whether a shell in a >( ) reads its script from there: any later statement may write to it.
+func hasShellInSubst(f syntax.Node) bool {
+	for stack := range stacks(f) {
+		st, ok := stack[len(stack)-1].(*syntax.Stmt)
+		i := lastIndex[*syntax.ProcSubst](stack)
+		if ok && i >= 0 && stack[i].(*syntax.ProcSubst).Op == syntax.CmdOut && readsScript(st) {
 			return true
 		}
 	}
@@ -93,9 +92,6 @@ func writesToShell(st *syntax.Stmt) bool {
 // readsScript reports whether a statement is a shell that reads its script from standard input
 // or from a file, or an exec that redirects the input of later shells.
 func readsScript(st *syntax.Stmt) bool {
-	if t, ok := st.Cmd.(*syntax.TimeClause); ok && t.Stmt != nil {
-		return readsScript(t.Stmt)
-	}
 	call, ok := st.Cmd.(*syntax.CallExpr)
 	if !ok || len(call.Args) == 0 {
 		return false
