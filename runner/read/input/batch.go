@@ -35,10 +35,6 @@ func (t *Tasks) nextBatch(number func() uint64) (*task.Task, error) {
 	}
 	id := number()
 	tk := t.newTask(t.queue[:n], id)
-	for n > 1 && errors.Is(tk.Err, errTooLong) { // a later record has changed how the others are written
-		n /= 2
-		tk = t.newTask(t.queue[:n], id)
-	}
 	t.batchID, t.batchSize = id, n
 	for _, r := range t.queue[:n] {
 		t.queuedBytes -= r.size()
@@ -158,7 +154,9 @@ func (r *Record) size() (n int) {
 func (t *Tasks) batchSpareBytes(recs []Record) int {
 	tk := &task.Task{Records: columnsOf(recs)}
 	last := t.batchID + uint64(max(1, t.cfg.Limits.Workers)) // the largest number that a task of the queue can get
-	t.cfg.Template.Fill(tk, expand.Values{Records: tk.Records, Seq: last})
+	v := expand.Values{Records: tk.Records, Seq: last}
+	t.fillPlace(tk, v)
+	t.cfg.Template.Fill(tk, v)
 	left := min(t.spareBytes(tk, tk.ExecOn(math.MaxInt32, strings.Repeat("h", task.MaxHost), t.longestUnits())), maxArgument-longest(tk.Argv))
 	if l := t.cfg.Limits.Chars; l > 0 && t.cfg.Stdin {
 		left = min(left, l-charsOf(tk.Argv)-len(t.stdin(recs)))
@@ -173,10 +171,7 @@ const maxArgument = 128<<10 - 1
 
 const pointerSize = 8
 
-var (
-	errTooLong = errors.New("argument list too long")
-	errNUL     = errors.New(`an argument holds a NUL byte, which no command can take: write the object without \u0000`)
-)
+var errNUL = errors.New(`an argument holds a NUL byte, which no command can take: write the object without \u0000`)
 
 // checkLimits removes the task's command if the task has an Err or exceeds a limit.
 func (t *Tasks) checkLimits(tk *task.Task) {
@@ -198,7 +193,7 @@ func (t *Tasks) spareBytes(tk *task.Task, argv []string) int {
 			temps += task.TempLen
 		}
 	}
-	left := maxArgument - longest(argv) - temps
+	left := maxArgument - max(longest(argv)+temps, longest(tk.Env))
 	if l := t.cfg.Limits.Chars; l > 0 {
 		left = min(left, l-charsOf(tk.Argv))
 	}
@@ -220,10 +215,13 @@ func (t *Tasks) checkSize(tk *task.Task) error {
 		return nil
 	}
 	what, n := "command", charsOf(tk.Argv)
-	if l := longest(argv); l > maxArgument {
-		what, n, left = "argument", l, maxArgument-l
+	switch word, variable := longest(argv), longest(tk.Env); {
+	case word > maxArgument:
+		what, n, left = "argument", word, maxArgument-word
+	case variable > maxArgument:
+		what, n, left = "variable", variable, maxArgument-variable
 	}
-	return fmt.Errorf("%w: %s is %s, the limit is %d", errTooLong, what, task.Count(int64(n), "byte"), max(0, n+left))
+	return fmt.Errorf("argument list too long: %s is %s, the limit is %d", what, task.Count(int64(n), "byte"), max(0, n+left))
 }
 
 // charsOf returns the size of a command as xargs -s counts it.
