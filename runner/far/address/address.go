@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -96,13 +95,6 @@ func (c *Context) set(o *nats.Options) (err error) {
 		if rest, ok := strings.CutPrefix(*file, "~/"); ok {
 			*file = filepath.Join(os.Getenv("HOME"), rest)
 		}
-		if *file != "" {
-			f, err := os.Open(*file) // nats.go would report this late, and again at each attempt
-			if err != nil {
-				return fmt.Errorf("read the credentials for the hub: %w: correct the NATS_ variable or the context that names the file", err)
-			}
-			f.Close()
-		}
 	}
 	switch {
 	case c.User != "":
@@ -110,11 +102,10 @@ func (c *Context) set(o *nats.Options) (err error) {
 	case c.Creds != "":
 		err = nats.UserCredentials(c.Creds)(o)
 	case c.NKey != "":
-		key, bad := nats.NkeyOptionFromSeed(c.NKey)
-		if bad != nil {
-			return fmt.Errorf("read the key %s: %w", c.NKey, bad)
+		var key nats.Option
+		if key, err = nats.NkeyOptionFromSeed(c.NKey); err == nil {
+			err = key(o)
 		}
-		err = key(o)
 	default:
 		o.Token = c.Token
 	}
@@ -165,11 +156,9 @@ func checkURLs(list string) (known bool, err error) {
 		}
 		u, err := url.Parse(text)
 		switch {
-		case err != nil || u.Host == "":
+		case err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme):
 			// The error of Parse would show the password.
-			return false, fmt.Errorf("%q is not the URL of a server: write nats://HOST:4222", list[strings.LastIndexByte(list, '@')+1:])
-		case !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme):
-			return false, fmt.Errorf("cannot connect to a hub with %s: write nats://HOST:4222, or tls, ws or wss in place of nats", u.Scheme)
+			return false, fmt.Errorf("%q is not the URL of a server: write nats://HOST:4222, or tls, ws or wss in place of nats", list[strings.LastIndexByte(list, '@')+1:])
 		case u.User != nil:
 			known = true
 		}
@@ -196,22 +185,12 @@ func contextDir() string {
 }
 
 func namedContext(name string) (*Context, error) {
-	c, err := Read(filepath.Join(contextDir(), name+".json"))
-	if !errors.Is(err, fs.ErrNotExist) && !strings.Contains(name, "/") {
-		return c, err
+	for _, file := range [...]string{filepath.Join(contextDir(), name+".json"), name} {
+		if _, err := os.Stat(file); err == nil {
+			return Read(file)
+		}
 	}
-	if st, err := os.Stat(name); err == nil && st.Mode().IsRegular() {
-		return Read(name)
-	}
-	files, _ := filepath.Glob(filepath.Join(contextDir(), "*.json"))
-	if len(files) == 0 {
-		return nil, fmt.Errorf("there is no NATS context %q, nor any other: write a URL such as nats://%s:4222", name, name)
-	}
-	for i, f := range files {
-		files[i] = strings.TrimSuffix(filepath.Base(f), ".json")
-	}
-	return nil, fmt.Errorf("there is no NATS context %q: there are %s; or write a URL such as nats://%s:4222",
-		name, strings.Join(files, ", "), name)
+	return nil, fmt.Errorf("there is no NATS context %q: write a URL such as nats://%[1]s:4222", name)
 }
 
 // Read reads a context file.
@@ -220,14 +199,9 @@ func Read(file string) (*Context, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the NATS context: %w: give the path of a file that crew engine invite has printed", err)
 	}
-	c, all := &Context{}, map[string]any{}
-	if json.Unmarshal(text, c) != nil || json.Unmarshal(text, &all) != nil {
+	c := &Context{}
+	if json.Unmarshal(text, c) != nil {
 		return nil, fmt.Errorf("read the NATS context %s: the file is not valid JSON: copy it again, or run crew engine invite for a new one", file)
-	}
-	for _, name := range []string{"nsc", "user_jwt", "socks_proxy", "jetstream_domain", "jetstream_api_prefix"} {
-		if value := all[name]; value != nil && value != "" {
-			return nil, fmt.Errorf("the NATS context %s has %s, which crew does not support: make one without it", file, name)
-		}
 	}
 	return c, nil
 }

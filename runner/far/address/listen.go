@@ -64,8 +64,6 @@ func (l *Listening) Probe() error {
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL): // possibly the address of a router
 		return fmt.Errorf("%w: this machine does not have that address: write --listen 0.0.0.0 --host %s", err, l.Host)
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%w: stop the program that listens there, or give another --listen", err)
 	case err != nil:
 		return fmt.Errorf("%w: give another --listen", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"crew/runner/decide/task"
-	"crew/runner/far/address"
 	"crew/runner/far/credentials"
 	"crew/runner/front/wiring"
 )
@@ -45,24 +44,16 @@ func Main(c *wiring.Call, verb string) error {
 }
 
 // connectFor connects for a command of crew engine. With --dir it connects as the owner of the hub
-// there, for which it waits up to startWait: the hub may still be starting.
-func connectFor(c *wiring.Call) (s *session, err error) {
+// there, which may still be starting.
+func connectFor(c *wiring.Call) (*session, error) {
 	if c.Hub.Dir == "" {
 		return connect(c.Engine.URL, c.Notice)
 	}
-	file, notices := filepath.Join(c.Hub.Dir, ownerFile), notifier{notice: c.Notice}
-	for end := time.Now().Add(startWait); ; time.Sleep(reconnectWait) {
-		s, err = connect(file, c.Notice)
-		missing, left := errors.Is(err, os.ErrNotExist), time.Until(end)
-		switch {
-		case !missing && !errors.Is(err, errNoServer), left < 0 && !missing:
-			return s, err
-		case left < 0:
-			return nil, fmt.Errorf("there is no hub in %s: start crew engine serve --dir %[1]s", c.Hub.Dir)
-		case left < startWait-time.Second:
-			notices.notify("waiting for the hub in " + c.Hub.Dir)
-		}
+	s, err := connectWithin(startWait, filepath.Join(c.Hub.Dir, ownerFile), c.Notice, errNoServer, os.ErrNotExist)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("there is no hub in %s: start crew engine serve --dir %[1]s", c.Hub.Dir)
 	}
+	return s, err
 }
 
 func (s *session) carryOut(c *wiring.Call, verb string) error {
@@ -118,18 +109,10 @@ func (s *session) invite(c *wiring.Call) error {
 	if err != nil {
 		return err
 	}
-	if err = printContext(c, a.Context); err != nil { // the password is lost
-		_, _ = s.askHub(context.Background(), hubSubject, Order{Op: opRevoke, User: u})
-		err = fmt.Errorf("%w: %s is not invited: write the output elsewhere", err, u.Name)
-	}
-	return err
-}
-
-func printContext(c *wiring.Call, x *address.Context) error {
 	if st, err := c.Out.Stat(); err == nil && st.Mode().IsRegular() {
 		_ = c.Out.Chmod(0o600) // fails if the file is another user's
 	}
-	text, err := contextText(x)
+	text, err := contextText(a.Context)
 	if err == nil {
 		err = write(c, string(text))
 	}

@@ -33,10 +33,7 @@ func doorSubject(user, name string) string {
 // hub there, or to the crew serve itself. When leave returns nil, the request is on the disk of either.
 func Leave(c *wiring.Call, each func(leave func(line []byte) error) error) error {
 	wait := max(c.Ctl.Block, 2*answerWait)
-	s, err := connect(c.Ctl.URL, c.Notice)
-	for end := time.Now().Add(wait); errors.Is(err, errNoServer) && time.Now().Before(end); time.Sleep(reconnectWait) {
-		s, err = connect(c.Ctl.URL, c.Notice)
-	}
+	s, err := connectWithin(wait, c.Ctl.URL, c.Notice, errNoServer)
 	if err != nil {
 		return err
 	}

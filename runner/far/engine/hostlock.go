@@ -11,9 +11,7 @@ import (
 const (
 	lockRetry  = 10 * time.Millisecond // pause before the next try to lock the file
 	lockPrefix = "worker."             // begins the names of the files
-	lockText   = "crew worker "        // in the files
 	lockWait   = 30 * time.Second      // longest wait for the lock
-	lockKept   = 24 * time.Hour        // unlocked files are removed at this age
 )
 
 // lockHost locks a file on the machine of a worker of --ssh, for its run and host. The worker holds the
@@ -25,31 +23,12 @@ func lockHost(mark string, patience time.Duration) *os.File {
 	if err != nil || !validName(mark) {
 		return nil
 	}
-	removeStaleLocks(dir)
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(lockRetry) {
 		if f, err := lockFile(filepath.Join(dir, lockPrefix+mark), os.O_CREATE); err == nil {
-			_, _ = f.WriteString(lockText)
 			return f
 		}
 	}
 	return nil
-}
-
-// removeStaleLocks removes the files that runs have left in dir because they were killed.
-func removeStaleLocks(dir string) {
-	old, _ := filepath.Glob(filepath.Join(dir, lockPrefix+"*"))
-	for _, name := range old {
-		if st, err := os.Lstat(name); err != nil || time.Since(st.ModTime()) < lockKept {
-			continue
-		}
-		if f, err := lockFile(name, 0); err == nil {
-			start := make([]byte, len(lockText))
-			if _, _ = f.Read(start); string(start) == lockText {
-				_ = os.Remove(name)
-			}
-			f.Close()
-		}
-	}
 }
 
 // removeLock removes the file of the lock, if there is one: no later worker needs it.

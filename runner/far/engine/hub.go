@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -52,25 +51,21 @@ func serve(c *wiring.Call) error {
 	}
 	c.Notice("the hub listens at " + h.url)
 	c.Notice("connect with --engine " + h.file(ownerFile) + "; crew engine invite prints contexts for others")
-	if h.previousURL != "" && !strings.HasSuffix(h.previousURL, h.url) {
-		c.Notice("contexts printed earlier use " + h.previousURL + ": edit them if that address has changed")
-	}
 	c.Ready()
 	return h.runs.serve()
 }
 
 // hub is a NATS server with its users, and the dispatcher of detached runs.
 type hub struct {
-	dir         string
-	lock        *os.File
-	server      *server.Server
-	runs        *dispatcher
-	users       *credentials.Users
-	password    string // the owner's
-	url         string // URL for clients
-	localURL    string // put before url for the owner, with a comma, or "": a router may not let this machine reach its own public address
-	previousURL string // the owner's URL when the hub was last started; "" for a new hub
-	ca          string // certificate that clients have to trust, as PEM; "" without TLS, or for a public authority
+	dir      string
+	lock     *os.File
+	server   *server.Server
+	runs     *dispatcher
+	users    *credentials.Users
+	password string // the owner's
+	url      string // URL for clients
+	localURL string // put before url for the owner, with a comma, or "": a router may not let this machine reach its own public address
+	ca       string // certificate that clients have to trust, as PEM; "" without TLS, or for a public authority
 }
 
 // ownerFile is the name of the owner's context. The owner has all rights.
@@ -107,7 +102,6 @@ func openHub(c *wiring.Call) (h *hub, err error) {
 	if h.server, err = startServer(o); err != nil {
 		return h, err
 	}
-	h.server.SetLogger(&serverLog{notices: notifier{notice: c.Notice}}, false, false)
 	port := h.server.Addr().(*net.TCPAddr).Port
 	if h.url = l.URL(port); l.TLS && c.Hub.Cert == "" && net.ParseIP(l.Host).IsUnspecified() {
 		h.localURL = fmt.Sprintf("tls://127.0.0.1:%d,", port)
@@ -133,22 +127,6 @@ func (h *hub) secure(c *wiring.Call, l *address.Listening, o *server.Options) er
 func (h *hub) connect(notice func(string)) (*session, error) {
 	return dial("", notice, nats.InProcessServer(h.server), nats.UserInfo(credentials.Owner, h.password))
 }
-
-// serverLog reports the errors of a server, except errors of a single client, which the client
-// reports.
-type serverLog struct {
-	server.Logger // nil: debugging and tracing are off
-	notices       notifier
-}
-
-func (l *serverLog) Errorf(format string, v ...any) {
-	if text := fmt.Sprintf(format, v...); !strings.Contains(text, " - cid:") { // a client's own error
-		l.notices.notify("the hub says: " + text)
-	}
-}
-func (l *serverLog) Fatalf(format string, v ...any) { l.Errorf(format, v...) }
-func (l *serverLog) Warnf(string, ...any)           {}
-func (l *serverLog) Noticef(string, ...any)         {}
 
 // openDir makes the directory and locks it. It refuses a directory with files that are not a hub's.
 func (h *hub) openDir(dir string) (err error) {
@@ -189,7 +167,7 @@ func (h *hub) file(name string) string { return filepath.Join(h.dir, name) }
 func (h *hub) openUsers() (*credentials.Users, error) {
 	switch c, err := address.Read(h.file(ownerFile)); {
 	case err == nil && c.Password != "":
-		h.password, h.previousURL = c.Password, c.URL
+		h.password = c.Password
 	case err == nil:
 		return nil, fmt.Errorf("there is no password in %s: remove the file, and the hub makes a new one", h.file(ownerFile))
 	case !errors.Is(err, os.ErrNotExist):

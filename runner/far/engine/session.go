@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,8 +56,16 @@ func connect(engine string, notice func(string)) (*session, error) {
 	return dial(url, notice, how)
 }
 
-// oldInbox is the inbox prefix in contexts of workers that a hub of version 9 invited.
-const oldInbox = "_INBOX.worker"
+// connectWithin connects to a hub. If that fails with one of the given errors, it tries again, for up to
+// wait.
+func connectWithin(wait time.Duration, engine string, notice func(string), passing ...error) (s *session, err error) {
+	for end := time.Now().Add(wait); ; time.Sleep(reconnectWait) {
+		s, err = connect(engine, notice)
+		if time.Now().After(end) || !slices.ContainsFunc(passing, func(e error) bool { return errors.Is(err, e) }) {
+			return s, err
+		}
+	}
+}
 
 // dial connects to one of urls, which are separated by commas or blanks, or to the server that options
 // name. notice, which may be nil, receives later errors, but not the same one twice in a row.
@@ -76,7 +85,7 @@ func dial(urls string, notice func(string), options ...nats.Option) (*session, e
 		user = u.User.Username()
 	}
 	user = userToken(user)
-	if o.InboxPrefix == "" || o.InboxPrefix == oldInbox {
+	if o.InboxPrefix == "" {
 		o.InboxPrefix = inboxOf(user)
 	}
 	nc, err := o.Connect()
@@ -236,7 +245,6 @@ var (
 // connectHint returns a message for an error of connecting that says what to do.
 func connectHint(err error) error {
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
-	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	name, isName := errors.AsType[x509.HostnameError](err)
 	network, isNetwork := errors.AsType[*net.OpError](err)
 	switch {
@@ -247,14 +255,8 @@ func connectHint(err error) error {
 	case unknown:
 		return errors.New("the server's certificate is not trusted: the context is for another hub, or has no ca_text: " +
 			"use what crew engine invite prints there, or set NATS_CA")
-	case isInvalid && invalid.Reason == x509.Expired:
-		return errors.New("the server's certificate has expired or is not valid yet: renew it, or set this machine's clock")
 	case isName:
 		return fmt.Errorf("the server's certificate is not for %s: start crew engine serve with --host %[1]s", name.Host)
-	case errors.Is(err, nats.ErrNoInfoReceived):
-		return errors.New("the server there is not a NATS server: correct the URL")
-	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
-		return errors.New("one side wants TLS, and the other does not: write tls:// or nats://")
 	case isNetwork && network.Timeout(), errors.Is(err, nats.ErrTimeout):
 		return errSilent
 	case isNetwork:
