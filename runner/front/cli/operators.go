@@ -122,20 +122,8 @@ func (c Command) aboutVerb() string {
 
 // NoRecords returns the error for a run that would read records from /dev/null.
 func (o *Options) NoRecords() error {
-	hint := "write ::: VALUE... after the command"
-	switch words := o.Words(); {
-	case o.Pipe.On:
-		hint = "give the stream on standard input, or files with -a FILE"
-	case len(words) == 0:
-		hint = "write ::: COMMAND... or -a FILE"
-	case o.Coproc.Words == "":
-		once := strings.Join(words, " ")
-		if len(words) > 1 && o.Command.Shell == "" {
-			once = o.Command.script()
-		}
-		hint += ", or, to run it once, ::: " + task.Quote(once) + " in its place"
-	}
-	return &UsageError{"standard input is /dev/null, so there are no tasks", hint + o.Command.aboutVerb()}
+	return &UsageError{"standard input is /dev/null, so there are no tasks",
+		"give values with ::: or -a FILE; ::: COMMAND runs a command once" + o.Command.aboutVerb()}
 }
 
 // CannotRun returns the message about a command that no task can run.

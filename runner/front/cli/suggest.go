@@ -26,9 +26,6 @@ func (c *command) unknownShort(arg string, i int) error {
 	if len(arg) > 2 {
 		msg += " in " + arg
 	}
-	if long := optionHint(arg[1:]); len(arg) > 3 && long != seeHelp {
-		hint = long
-	}
 	return &UsageError{msg, hint}
 }
 

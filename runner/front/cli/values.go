@@ -193,9 +193,6 @@ func momentAfter(s string, now time.Time, zone error) (time.Time, error) {
 // parseIn parses a duration and returns the moment after it.
 func parseIn(s string) (time.Time, error) {
 	d, err := task.ParseDuration(s)
-	if err == nil && d == 0 {
-		err = errors.New("write a time such as 2h or 90m")
-	}
 	return time.Now().Add(d).Round(0), err
 }
 

@@ -110,7 +110,6 @@ func watchJobs(file string, now int, do func(task.Command), notice func(string))
 
 const (
 	autoInterval = 250 * time.Millisecond
-	idleInterval = 2 * time.Second
 	failurePart  = 0.9 // of a task is lost if it fails: errors may come fast
 	shortMemory  = 20  // memory is short if less than one part in so many is available
 )
@@ -131,9 +130,7 @@ func adjustJobs(auto *sched.Auto, do func(task.Command) task.Reply, resized *ato
 		if before, n := auto.Workers(), auto.Next(s, time.Since(last)); n != before {
 			do(task.Command{Op: task.Resize, N: n})
 		}
-		if last = time.Now(); s.Idle {
-			return idleInterval
-		}
+		last = time.Now()
 		return autoInterval
 	})
 }

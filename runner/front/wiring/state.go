@@ -80,11 +80,7 @@ func (w *wiring) openJournal(cfg journal.Config) (*journal.Journal, error) {
 				return nil, err
 			}
 			other = busy.PID
-			text := fmt.Sprintf("waiting for process %d, the crew serve that uses %s: crew ctl drain %d ends it", other, cfg.Dir, other)
-			if !journal.BelongsTo(cfg.Dir, cfg.Command) {
-				text += "; its command differs, and it runs the waiting tasks first"
-			}
-			w.remark(text)
+			w.remark(fmt.Sprintf("waiting for process %d, the crew serve that uses %s: crew ctl drain %d ends it", other, cfg.Dir, other))
 		}
 		seen = time.Now()
 	}

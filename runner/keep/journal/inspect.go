@@ -75,18 +75,6 @@ func (l *contents) dump(w io.Writer) error {
 	return err
 }
 
-// BelongsTo reports whether a directory's journal belongs to a command. It also returns true if the
-// journal cannot be read.
-func BelongsTo(dir string, c Command) bool {
-	f, err := os.Open(filepath.Join(dir, journalName))
-	if err != nil {
-		return true
-	}
-	defer f.Close()
-	head, err := readHead(f, f.Name())
-	return err != nil || c.matches(head)
-}
-
 // EndedTasks returns the records of ended tasks by ID. In a queue these are the tasks that it still
 // remembers, otherwise those of this run; other IDs are missing from the map. It reads the journal,
 // so it is slow if that is long, and calls wait for one another.
