@@ -241,14 +241,18 @@ func (o *Options) Typed(name string) string {
 	return ""
 }
 
-// OtherFile returns another option than option with a file that satisfies same, or "".
+// OtherFile returns what else than option uses a file that satisfies same: another option, or the input; or "".
+// A joblog may replace any file but those of the input.
 func (o *Options) OtherFile(option string, same func(file string) bool) string {
+	if slices.ContainsFunc(o.Input.Paths(), same) {
+		return "the input"
+	}
 	for _, u := range o.uses {
 		file := u.value
 		if u.opt.name == "joblog" {
 			file = strings.TrimPrefix(file, "+")
 		}
-		if typed := u.opt.typed(); typed != option && hasWord("arg-file times joblog lock junit report trace", u.opt.name) && same(file) {
+		if typed := u.opt.typed(); typed != option && option != "--joblog" && hasWord("times joblog lock junit report trace", u.opt.name) && same(file) {
 			return typed
 		}
 	}

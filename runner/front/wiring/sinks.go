@@ -118,6 +118,11 @@ func (w *wiring) openLogs() (logs []journal.Log, err error) {
 		case anew && !out.Append:
 			starts = nil
 		}
+		if mode == sink.JoblogNew {
+			if err := w.checkOtherFile("--joblog", path); err != nil {
+				return nil, err
+			}
+		}
 		log, err := sink.OpenJoblog(path, mode, starts)
 		if err == nil && w.state != nil && mode == sink.JoblogNew { // a resumed run must not find what was there before
 			err = log.Sync()

@@ -144,6 +144,11 @@ func (w *wiring) checkReplaces(option, path string) error {
 			}
 		}
 	}
+	return w.checkOtherFile(option, path)
+}
+
+// checkOtherFile returns an error if another option or the input has the file of an option.
+func (w *wiring) checkOtherFile(option, path string) error {
 	if other := w.opts.OtherFile(option, func(file string) bool { return resolvePath(file) == resolvePath(path) }); other != "" {
 		return fmt.Errorf("%s %s would replace the file of %s: name another one", option, path, other)
 	}
