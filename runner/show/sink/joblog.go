@@ -49,8 +49,12 @@ type Joblog struct {
 	rowCounts map[string]int // number of rows in the file by key, for results of earlier runs
 }
 
-// maxMarks is the number of different marks.
-const maxMarks = 32
+const (
+	maxMarks = 32 // number of different marks
+
+	// readerTimeout is how long a write waits for the next reader of a FIFO whose last one has gone.
+	readerTimeout = time.Second
+)
 
 // JoblogMode says how to treat the existing rows of a joblog.
 type JoblogMode uint8
@@ -60,7 +64,6 @@ const (
 	JoblogNew    JoblogMode = iota // remove them
 	JoblogShared                   // keep them, because other runs write to the same file
 	// JoblogResumed is for a resumed run. It keeps the rows except a last one that a crash has cut.
-	// A file that cannot be read back, such as a pipe, is left as it is.
 	JoblogResumed
 )
 
@@ -98,15 +101,12 @@ func OpenJoblog(path string, mode JoblogMode, starts iter.Seq[time.Time]) (*Jobl
 // prepare makes sure that the file ends with a complete row or the header. A resumed run truncates
 // an incomplete last row, and counts the rows with the given starts.
 func (j *Joblog) prepare(mode JoblogMode, starts iter.Seq[time.Time]) (err error) {
-	if mode == JoblogResumed && !j.regular {
-		return nil
-	}
 	defer j.lock()()
 	size, text, last := int64(0), "", []byte{'\n'}
 	switch st, failed := j.file.Stat(); {
 	case failed != nil:
 		return failed
-	case mode != JoblogResumed:
+	case mode != JoblogResumed || !j.regular:
 		if size = st.Size(); size > 0 {
 			_, err = j.file.ReadAt(last, size-1)
 		}
@@ -221,7 +221,13 @@ func (j *Joblog) consumeLocked(events []task.Event) error {
 	if len(j.buf) == 0 {
 		return nil
 	}
-	_, err := j.file.Write(j.buf)
+	var err error
+	kernel.Poll(readerTimeout, func() bool {
+		var n int
+		n, err = j.file.Write(j.buf)
+		j.buf = j.buf[n:]
+		return !errors.Is(err, unix.EPIPE)
+	})
 	return j.wrap(err)
 }
 
