@@ -2,12 +2,10 @@ package travel
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"crew/runner/decide/task"
 )
@@ -19,21 +17,12 @@ type Submitter struct {
 	files  Files
 	notice func(string)
 	base   []File
-
-	mu   sync.Mutex
-	sent map[[sha256.Size]byte]*sent // by hash of the content
-}
-
-// sent is content that attempts take.
-type sent struct {
-	Blob
-	uses int // number of sent files with this content that are not released
 }
 
 // NewSubmitter returns the Submitter of a run. It fails if a base file cannot be sent; the run must not
 // start then.
 func NewSubmitter(blobs *Blobs, files Files, notice func(string)) (*Submitter, error) {
-	s := &Submitter{blobs: blobs, files: files, notice: notice, sent: map[[sha256.Size]byte]*sent{}}
+	s := &Submitter{blobs: blobs, files: files, notice: notice}
 	for _, path := range files.Base {
 		f, err := s.put(path)
 		if err != nil {
@@ -84,19 +73,14 @@ func (s *Submitter) Send(t *task.Task) (take []File, back []string, err error) {
 
 // Release gives up the files that Send returned, once the attempt has ended.
 func (s *Submitter) Release(files []File) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, f := range files {
-		if p := s.sent[f.Sum]; !f.Base {
-			if p.uses--; p.uses == 0 {
-				delete(s.sent, f.Sum)
-				s.blobs.Drop(p.Blob)
-			}
+		if !f.Base {
+			s.blobs.Drop(f.Blob)
 		}
 	}
 }
 
-// put makes the content of a file available as a blob, unless the same content already is one.
+// put makes the content of a file available as a blob.
 func (s *Submitter) put(path string) (f File, err error) {
 	dir, path := splitDot(path)
 	if err = checkLocal(path); err != nil {
@@ -104,21 +88,10 @@ func (s *Submitter) put(path string) (f File, err error) {
 	}
 	f.Path = filepath.Clean(path)
 	in, err := f.read(dir, path, io.Discard)
-	if err != nil {
-		return f, err
+	if err == nil {
+		f.Blob = s.blobs.Add(in, f.Size)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.sent[f.Sum]
-	if p != nil {
-		in.Close()
-	} else {
-		p = &sent{Blob: s.blobs.Add(in, f.Size)}
-		s.sent[f.Sum] = p
-	}
-	p.uses++
-	f.Blob = p.Blob
-	return f, nil
+	return f, err
 }
 
 // Fetch writes the files of Files.Return that an attempt of t returned on a user's worker. f holds the
