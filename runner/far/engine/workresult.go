@@ -151,7 +151,6 @@ func (w *worker) finish(h *heldAttempt, r *task.Result) {
 		return
 	}
 	f := w.final(h, r)
-	w.out.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h.result, h.blobs = encode(kindFinal, f), f.blobs()

@@ -11,9 +11,7 @@ import (
 )
 
 const (
-	maxUnanswered = 32 << 20 // bytes that may wait for an answer before Wait blocks
-	messageSize   = 1 << 10  // counted for each message in addition to its data
-	maxBatches    = 4        // batches of one subject that may be in transit at once
+	maxBatches = 4 // batches of one subject that may be in transit at once
 
 	// While a batch is unanswered, the next one is sent after this pause: a slow connection must not be
 	// idle until the answer comes.
@@ -26,10 +24,9 @@ type Outbox struct {
 	window    *Window // limits the bytes in transit
 
 	mu      sync.Mutex
-	settled sync.Cond         // signals that count and bytes have decreased
+	settled sync.Cond         // signals that count has decreased
 	queues  map[string]*queue // by subject; only queues with messages or senders
 	count   int               // messages that are not answered, or whose done has not returned
-	bytes   int               // size of these messages
 }
 
 // message is a message that waits for its answer.
@@ -55,26 +52,18 @@ func New(requester *Requester) *Outbox {
 	return o
 }
 
-// Wait blocks while too much is unanswered.
-func (o *Outbox) Wait() { o.await(func() bool { return o.bytes < maxUnanswered }) }
-
 // Flush blocks until everything is answered and every call of done has returned.
-func (o *Outbox) Flush() { o.await(func() bool { return o.count == 0 }) }
-
-func (o *Outbox) await(done func() bool) {
+func (o *Outbox) Flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for !done() {
+	for o.count > 0 {
 		o.settled.Wait()
 	}
 }
 
-// settleLocked removes messages from the count. The caller must hold mu.
-func (o *Outbox) settleLocked(messages []message) {
-	o.count -= len(messages)
-	for _, n := range messages {
-		o.bytes -= len(n.data) + messageSize
-	}
+// settleLocked removes n messages from the count. The caller must hold mu.
+func (o *Outbox) settleLocked(n int) {
+	o.count -= n
 	o.settled.Broadcast()
 }
 
@@ -85,7 +74,7 @@ func (o *Outbox) Drop(match func(subject string) bool) {
 	for subject, q := range o.queues {
 		if match(subject) {
 			q.drop()
-			o.settleLocked(q.messages)
+			o.settleLocked(len(q.messages))
 			q.messages = nil
 			delete(o.queues, subject)
 		}
@@ -106,7 +95,6 @@ func (o *Outbox) Send(subject string, data []byte, done func()) {
 	q.messages = append(q.messages, message{data, done})
 	q.size += len(data)
 	o.count++
-	o.bytes += len(data) + messageSize
 	if q.senders == 0 || q.senders < maxBatches && (q.size >= Piece || time.Since(q.sent) >= batchEvery) {
 		q.senders++
 		go o.send(subject, q)
@@ -121,7 +109,7 @@ func (o *Outbox) send(subject string, q *queue) {
 	for {
 		runtime.Gosched()
 		o.mu.Lock()
-		if o.settleLocked(batch); len(q.messages) == 0 {
+		if o.settleLocked(len(batch)); len(q.messages) == 0 {
 			break
 		}
 		data := make([]byte, 0, min(q.size, Piece))
