@@ -41,6 +41,7 @@ var longOutput = bytes.Repeat([]byte("long\n"), 4000)
 // TestReportsAreBounded checks that a report lists the right items and counts the rest, is the same for
 // the same lines, and does not change when more lines are added.
 func TestReportsAreBounded(t *testing.T) {
+	require.WithinDuration(t, time.Now(), NewFold().Report().Attempts.Base, time.Hour, "a page takes its time zone from it")
 	for round := range crewtest.Rounds(6) {
 		r := crewtest.Rand(t, round)
 		c := &crowd{T: t, runs: []int{1, 2, 300}[round%3], most: 5 + r.IntN(10)}

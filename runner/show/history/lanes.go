@@ -27,15 +27,10 @@ func began(a, b Attempt) int {
 // addAttempts adds the attempts and their lanes to the report.
 func (f *Fold) addAttempts(out *Report, place []int) {
 	list := f.attempts()
-	out.Attempts = Attempts{List: list, More: f.timeline.more}
-	if len(list) == 0 {
-		return
+	out.Attempts = Attempts{List: list, More: f.timeline.more, Base: out.Made, Lanes: f.lanes(list)}
+	if len(list) > 0 {
+		out.Attempts.Base = time.Unix(0, list[0].Start)
 	}
-	base := time.Unix(0, list[0].Start)
-	if begin := out.Runs[0].Start; !begin.IsZero() && begin.Before(base) {
-		base = begin
-	}
-	out.Attempts.Base, out.Attempts.Lanes = base, f.lanes(list)
 	for i := range list {
 		list[i].Run = int32(place[list[i].Run])
 	}
