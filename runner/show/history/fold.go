@@ -2,7 +2,6 @@ package history
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,13 +11,8 @@ import (
 	"crew/runner/keep/series"
 )
 
-const (
-	mostOpen  = 1 << 19 // tasks that were read and have not ended; further ones are not tracked
-	mostNamed = 5       // sources in a title
-)
-
-// Fold makes a Report from Lines. It is not safe for concurrent use. Its memory does not grow with
-// the number of tasks.
+// Fold makes a Report from Lines. It is not safe for concurrent use. Its memory grows with the
+// number of tasks that wait or run, not of ended tasks.
 type Fold struct {
 	// Attempted, if not nil, is called for each attempt once it ended or its run did. until is the
 	// time of that, in nanoseconds since 1970. l is the line about the end; if the end is unknown,
@@ -56,14 +50,12 @@ type current struct {
 type run struct {
 	Run
 	tally
-	number        int           // index in Fold.runs
-	running, peak int           // attempts
-	used          Rows          // rows of attempts that have no started line
-	workers       map[Lane]bool // of these attempts, as far as known
-	detailed      bool          // the source records more than the ends of attempts
-	allRead       bool          // the input ended
-	final         bool          // the run reads no more tasks
-	stall         *Blocked      // since when and why nothing starts; nil if tasks start
+	number        int      // index in Fold.runs
+	running, peak int      // attempts
+	detailed      bool     // the source records more than the ends of attempts
+	allRead       bool     // the input ended
+	final         bool     // the run reads no more tasks
+	stall         *Blocked // since when and why nothing starts; nil if tasks start
 }
 
 // openTask is a task that began and has not ended.
@@ -151,7 +143,7 @@ func (f *Fold) Add(l *Line) {
 
 func (f *Fold) beginRun(l *Line) {
 	f.closeRun()
-	r := &run{Run: Run{Source: f.source}, number: len(f.runs), workers: map[Lane]bool{}}
+	r := &run{Run: Run{Source: f.source}, number: len(f.runs)}
 	if l.Name == Began {
 		r.Command = strings.Clone(task.Shorten(l.Text, factSize))
 	}
@@ -186,13 +178,10 @@ func (f *Fold) setWaiting(n int, at time.Time) {
 	}
 }
 
-// Now returns how many attempts run and how many tasks wait after the latest line.
-func (f *Fold) Now() (running, waiting int) { return f.runs[f.run].running, len(f.waits) }
-
 // startWait records since when a task waits. A task that already waits keeps its time, because a journal
 // repeats the line of a task that was changed.
 func (f *Fold) startWait(id uint64, since time.Time) {
-	if _, waits := f.waits[id]; !waits && len(f.waits) < mostOpen {
+	if _, waits := f.waits[id]; !waits {
 		f.waits[id] = since
 	}
 }
@@ -254,9 +243,6 @@ func (f *Fold) taskOf(l *Line) *openTask {
 
 func (f *Fold) keepOpen(id uint64, o *openTask) {
 	delete(f.waits, id)
-	if len(f.open) >= mostOpen && f.open[id] == nil {
-		return
-	}
 	o.run = f.run
 	f.open[id] = o
 }
@@ -304,18 +290,10 @@ func (f *Fold) attemptEnded(r *run, o *openTask, l *Line, final bool) {
 	case c != nil:
 		r.running--
 		a.Waited = c.Waited
-		if a.Worker == 0 {
-			a.Worker, a.Host = c.Worker, c.Host
-		}
 	case waits && a.ran && l.Start.Before(r.Start):
 		return
 	default:
 		a.Waited = f.waitedFor(&a)
-		if a.ran && a.Outcome != task.StartFailed { // which has no worker
-			if r.used.Take(a.Start, a.Start+a.Took); a.Worker > 0 {
-				r.workers[a.worker()] = true
-			}
-		}
 	}
 	if l.At.IsZero() { // and so have all lines before it
 		f.timeline.more++
@@ -368,11 +346,7 @@ func (f *Fold) Report() *Report {
 	for i, r := range order {
 		place[r.number] = i
 		one := r.Run
-		used := r.used.n // more than needed if attempts come in another order
-		if n := len(r.workers); n > 0 {
-			used = min(used, n)
-		}
-		one.Figures, one.Workers = r.figures(), cmp.Or(r.Workers, r.peak, used)
+		one.Figures, one.Workers = r.figures(), cmp.Or(r.Workers, r.peak)
 		one.Ended = r.Ended || r.number == len(f.runs)-1 && r.ended(f)
 		out.Runs = append(out.Runs, one)
 	}
@@ -394,9 +368,6 @@ func title(runs []Run) string {
 		if name := runs[i].Source; name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-	}
-	if more := len(names) - mostNamed; more > 0 {
-		names = append(names[:mostNamed], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, ", ")
 }

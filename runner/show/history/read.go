@@ -48,9 +48,6 @@ func (r *reader) open() error {
 		if errors.Is(err, os.ErrNotExist) {
 			return r.unknownForm()
 		}
-		if _, shut := errors.AsType[*os.PathError](err); shut {
-			return r.readError(err)
-		}
 		return err
 	}
 	return r.read(f)

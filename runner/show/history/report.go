@@ -48,7 +48,7 @@ type Run struct {
 	Ended      bool   // it ended by itself, as far as the source records that
 	Complete   bool   // it ended after all of its input; false if the source does not record that
 	Stopped    string // why it stopped before the end of its input; "" if it did not, or if the source does not record that
-	Workers    int    // most workers at once; 0 if unknown
+	Workers    int    // most workers at once; 0 if the source does not record starts
 
 	Before, FailedBefore int64 `json:",omitzero"` // tasks that earlier runs finished, as far as the source records that
 
@@ -107,7 +107,7 @@ type Attempts struct {
 	List  []Attempt
 	Lanes []Lane    // the rows of the timeline, sorted by host, then by worker
 	More  int64     // number of attempts that did not fit
-	Base  time.Time // start of the first attempt or, if earlier, of its run
+	Base  time.Time // start of the first attempt; without attempts, Report.Made
 }
 
 // Attempt is an attempt in the timeline. Times are in nanoseconds.

@@ -2,7 +2,6 @@ package history
 
 import (
 	"maps"
-	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -45,10 +44,9 @@ func (b *bins) add(d time.Duration) {
 
 // tally accumulates Figures.
 type tally struct {
-	Figures                    // only the counts, Most and MaxRSS are set
-	ran                int64   // tasks that ran
-	time, user, system float64 // sums in nanoseconds, which may exceed a time.Duration
-	took               bins
+	Figures       // without Mean, Median and P95
+	ran     int64 // tasks that ran
+	took    bins
 }
 
 // count counts a task that ended.
@@ -66,9 +64,9 @@ func (t *tally) count(l *Line, flaky bool) {
 	}
 	t.ran++
 	d := duration(f)
-	t.time += float64(d)
-	t.user += float64(f.User)
-	t.system += float64(f.System)
+	t.Time += d
+	t.User += time.Duration(f.User)
+	t.System += time.Duration(f.System)
 	t.Most = max(t.Most, d)
 	t.MaxRSS = max(t.MaxRSS, f.MaxRSS)
 	t.took.add(d)
@@ -83,20 +81,11 @@ func duration(f *task.Facts) time.Duration { return max(0, time.Duration(f.Durat
 
 func (t *tally) figures() Figures {
 	f := t.Figures
-	f.Time, f.User, f.System = inAll(t.time), inAll(t.user), inAll(t.system)
 	if t.ran > 0 {
-		f.Mean = inAll(t.time / float64(t.ran))
+		f.Mean = t.Time / time.Duration(t.ran)
 		f.Median, f.P95 = t.rank((t.ran+1)/2), t.rank((t.ran*95+99)/100)
 	}
 	return f
-}
-
-// inAll converts a sum of nanoseconds, limited to the longest time.Duration.
-func inAll(ns float64) time.Duration {
-	if ns >= math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return time.Duration(ns)
 }
 
 // rank returns the rank-th shortest duration, counted from 1. The longest is exact, the others are

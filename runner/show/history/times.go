@@ -12,10 +12,9 @@ import (
 // Times holds how long commands took in earlier runs. A command is known by its whole line or, from
 // --state directories, by the identity of its task. The zero Times is empty.
 type Times struct {
-	took    map[string]took
-	escaped map[string]string // by unescaped command: the escaped form of a joblog that is the key in took
-	dirs    bool              // took has identities of tasks
-	n       int               // number of sources
+	took map[string]took
+	dirs bool // took has identities of tasks
+	n    int  // number of sources
 }
 
 // took is how long a command took, and the number of the source that says so.
@@ -32,7 +31,7 @@ const leastTime = time.Millisecond
 // source counts. A time of zero, as of a skipped task, counts only if there is no other.
 func (t *Times) Add(path string) error {
 	if t.took == nil {
-		t.took, t.escaped = map[string]took{}, map[string]string{}
+		t.took = map[string]took{}
 	}
 	t.n++
 	if times, _ := journal.Times(path); times != nil {
@@ -47,9 +46,6 @@ func (t *Times) Add(path string) error {
 		cut := r.form != resultsForm && strings.Contains(string(l.Command), "…") // then it may stand for several commands
 		if l.Name == "finished" && !cut {
 			t.note(string(l.Command), time.Duration(l.Duration))
-			if was := unescaped(string(l.Command)); was != string(l.Command) { // a row of crew that another program changed
-				t.escaped[was] = string(l.Command)
-			}
 		}
 	}
 	return r.open()
@@ -83,10 +79,6 @@ func (t *Times) All() iter.Seq2[string, time.Duration] {
 func (t *Times) Of(tk *task.Task) (key string, d time.Duration, ok bool) {
 	key = tk.CommandLine(tk.Argv)
 	latest, ok := t.took[key]
-	if was, known := t.escaped[key]; known && !ok {
-		key = was
-		latest, ok = t.took[key]
-	}
 	if t.dirs {
 		same := keyOf(journal.IdentityOf(tk))
 		if other, known := t.took[same]; known && other.source > latest.source {

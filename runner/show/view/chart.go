@@ -219,14 +219,5 @@ func ranFor(r *history.Report) (all time.Duration) {
 	return all
 }
 
-// parallelism returns how many tasks ran at once on average: their total time divided by the time of the runs.
-func parallelism(r *history.Report) string {
-	wall := ranFor(r)
-	if wall == 0 || r.Total.Time*20 < wall {
-		return ""
-	}
-	return fmt.Sprintf("%.1f tasks at once", r.Total.Time.Seconds()/wall.Seconds())
-}
-
 // percent returns d in percent of most.
 func percent(d, most task.Seconds) float64 { return 100 * float64(d) / float64(max(1, most)) }

@@ -24,11 +24,9 @@ func Index(w io.Writer, runs []Listed) error {
 	}{newFrame("crew runs", true, "theme.js", "index.js"), runs})
 }
 
-// Ran returns how long the run has run, or "" if that is unknown.
+// Ran returns how long the run has run.
 func (l Listed) Ran() string {
 	switch {
-	case l.Since.IsZero():
-		return ""
 	case !l.Over.IsZero():
 		return task.Brief(l.Over.Sub(l.Since))
 	case l.Status != nil:

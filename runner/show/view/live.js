@@ -151,7 +151,7 @@ const line = l => {
 		say(l.text);
 		break;
 	case "lost":
-		complain(`${count(l.count)} events were missed and are not shown.`);
+		complain(l.count === 1 ? "1 event was missed and is not shown." : `${count(l.count)} events were missed and are not shown.`);
 	}
 	L.changed = true;
 };

@@ -10,10 +10,6 @@ import (
 	"crew/runner/show/history"
 )
 
-// mostPacked is the largest size of the block of data. If it would be larger, commands and keys are
-// cut shorter.
-const mostPacked = 4 << 20
-
 // level is the gzip level: within 2 % of the best size, in a third of the time.
 const level = 4
 
@@ -32,7 +28,7 @@ type packed struct {
 }
 
 // pack returns the data of a page: base64 of gzip of JSON.
-func pack(r *history.Report) (string, error) {
+func pack(r *history.Report) string {
 	a := &r.Attempts
 	_, east := a.Base.Local().Zone()
 	p := &packed{Base: float64(a.Base.UnixMicro()) / 1000, Zone: east / 60, More: a.More, Runs: r.Runs, Lanes: a.Lanes, Blocked: r.Blocked}
@@ -41,25 +37,14 @@ func pack(r *history.Report) (string, error) {
 	}
 	var names []string
 	p.Columns, names = columns(a)
-	for most := longest; ; most /= 3 {
-		p.Names = p.Names[:0]
-		for _, name := range names {
-			p.Names = append(p.Names, visible(name, most))
-		}
-		if text, err := squeeze(p); err != nil || len(text) <= mostPacked || most < 20 {
-			return text, err
-		}
+	for _, name := range names {
+		p.Names = append(p.Names, show(name))
 	}
-}
-
-func squeeze(p *packed) (string, error) {
 	var b bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&b, level)
-	err := json.NewEncoder(z).Encode(p)
-	if err == nil {
-		err = z.Close()
-	}
-	return base64.StdEncoding.EncodeToString(b.Bytes()), err
+	_ = json.NewEncoder(z).Encode(p) // never fails for such data in a Buffer
+	_ = z.Close()
+	return base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
 // columns returns the attempts as columns: task, start, command, run, attempt, lane, outcome, final,

@@ -10,7 +10,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
-	"fmt"
 	"html/template"
 	"io"
 	"slices"
@@ -49,10 +48,7 @@ func newFrame(title string, live bool, scripts ...string) frame {
 }
 
 func text(name string) string {
-	b, err := files.ReadFile(name)
-	if err != nil {
-		panic("internal error: " + err.Error())
-	}
+	b, _ := files.ReadFile(name) // never fails for an embedded file
 	return string(b)
 }
 
@@ -86,10 +82,6 @@ func newContent(r *history.Report, live string) content {
 // Page writes the page of a report. live is "" for a file. For a live page it is the URL, relative to
 // the page and ending with a slash, under which the server answers "events", "parts", "do" and "log".
 func Page(w io.Writer, r *history.Report, live string) error {
-	packed, err := pack(r)
-	if err != nil {
-		return fmt.Errorf("pack the attempts: %w", err)
-	}
 	title := visible(r.Title, 80) + " · crew report"
 	scripts := []string{"theme.js", "page.js", "timeline.js", "tasks.js"}
 	if live != "" {
@@ -97,7 +89,7 @@ func Page(w io.Writer, r *history.Report, live string) error {
 	}
 	c := newContent(r, live)
 	c.frame = newFrame(title, live != "", append(scripts, "start.js")...)
-	c.Data = template.HTML(packed) //nolint:gosec // base64
+	c.Data = template.HTML(pack(r)) //nolint:gosec // base64
 	return pages.ExecuteTemplate(w, "page.html", c)
 }
 

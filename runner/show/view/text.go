@@ -19,7 +19,7 @@ var funcs = template.FuncMap{
 	"groups": func(title, name string, g history.Groups) any { return groups{title, name, g} },
 	"kind":   kind, "outcomes": outcomes, "histogram": histogram, "leavesOut": isIncomplete, "unknown": unknownOutputs, "known": func(output []byte) bool { return output != nil }, "verdict": verdict,
 	"headline": headline, "exitStatus": exitStatus, "trends": trends, "overTime": overTime, "spark": spark, "runsCharts": runsCharts, "lastRuns": lastRuns, "place": place,
-	"cpu": func(f history.Figures) string { return span(f.User + f.System) }, "percent": percent, "work": parallelism,
+	"cpu": func(f history.Figures) string { return span(f.User + f.System) }, "percent": percent, "tasks": tasks,
 }
 
 type named[T any] struct {
@@ -72,16 +72,10 @@ func count(n int64) string {
 
 // share formats a part of a whole in percent, and "–" if part is 0.
 func share(part, whole int64) string {
-	switch p := 100 * float64(part) / float64(max(whole, 1)); {
-	case part == 0:
+	if part == 0 {
 		return "–"
-	case p < 0.1:
-		return "< 0.1 %"
-	case p < 10 && part != whole:
-		return fmt.Sprintf("%.1f %%", p)
-	default:
-		return fmt.Sprintf("%.0f %%", p)
 	}
+	return number(100*float64(part)/float64(whole)) + " %"
 }
 
 // kind returns the CSS class of an outcome, which sets its colour.

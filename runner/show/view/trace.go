@@ -13,10 +13,8 @@ import (
 )
 
 const (
-	traceName    = 200              // bytes of the name of an attempt
-	mostArrows   = 1 << 19          // arrows that wait for their end
-	earlierStart = 24 * time.Hour   // how long before the first end a run without started lines may have begun
-	countGap     = time.Millisecond // between two counter events
+	traceName    = 200            // bytes of the name of an attempt
+	earlierStart = 24 * time.Hour // how long before the first end a run without started lines may have begun
 )
 
 // Trace writes lines, as they come, in the Trace Event Format that Perfetto and chrome://tracing read.
@@ -27,14 +25,10 @@ type Trace struct {
 	between  string        // written before the next event
 	fold     *history.Fold
 	base     time.Time      // time zero of the trace
-	last     time.Time      // of the latest line
 	hosts    map[string]int // process IDs
 	workers  map[history.Lane]*rows
-	threads  int            // number of threads so far
-	flows    map[uint64]int // by task: the arrow from its failed attempt to the next
-	arrow    int            // number of arrows so far
-	detailed bool           // the source records starts
-	counted  time.Time      // time of the last counter event
+	threads  int  // number of threads so far
+	detailed bool // the source records starts
 }
 
 // event is an event of the format.
@@ -46,9 +40,6 @@ type event struct {
 	Dur   *micros `json:"dur,omitempty"`
 	PID   int     `json:"pid"`
 	TID   int     `json:"tid"`
-	ID    int     `json:"id,omitempty"`
-	BP    string  `json:"bp,omitempty"`
-	Scope string  `json:"s,omitempty"`
 	Color string  `json:"cname,omitempty"`
 	Args  any     `json:"args,omitempty"`
 }
@@ -69,7 +60,7 @@ func (m micros) MarshalJSON() ([]byte, error) {
 
 // NewTrace returns a Trace that writes to w. It sets the callbacks of f.
 func NewTrace(w io.Writer, f *history.Fold) *Trace {
-	t := &Trace{w: bufio.NewWriter(w), between: "\n", fold: f, hosts: map[string]int{}, workers: map[history.Lane]*rows{}, flows: map[uint64]int{}}
+	t := &Trace{w: bufio.NewWriter(w), between: "\n", fold: f, hosts: map[string]int{}, workers: map[history.Lane]*rows{}}
 	f.Attempted, f.Stuck = t.attempt, t.stuck
 	_, _ = t.w.WriteString(`{"displayTimeUnit":"ms","traceEvents":[`)
 	return t
@@ -78,7 +69,6 @@ func NewTrace(w io.Writer, f *history.Fold) *Trace {
 // Close completes the JSON and returns the first error of any write. Attempts that still run end here.
 func (t *Trace) Close() error {
 	t.fold.Source("")
-	t.closeRun()
 	_, _ = t.w.WriteString("\n]}\n")
 	return t.w.Flush()
 }
@@ -92,27 +82,14 @@ func (t *Trace) put(e *event) {
 
 // Add adds a line to the trace and to the Fold. It does not keep l or any memory of it.
 func (t *Trace) Add(l *history.Line) {
-	at := l.At
 	ended := l.Name == "retried" || l.Name == "finished"
-	told := l.Name == "admitted" || l.Name == "started"
-	switch t.detailed = t.detailed || told || l.Name == "blocked"; {
+	switch t.detailed = t.detailed || l.Name == "admitted" || l.Name == "started" || l.Name == "blocked"; {
 	case ended && !l.Start.IsZero() && !t.detailed && t.between == "\n":
 		t.base = l.Start.Add(-earlierStart) // attempts that began earlier may end later
 	case t.base.IsZero():
-		t.base = at
+		t.base = l.At
 	}
 	t.fold.Add(l)
-	switch {
-	case l.Name == history.Began:
-		t.closeRun()
-	case told, ended:
-		t.counter(at)
-	case l.Name == "draining", l.Name == "stopping", l.Name == "notice":
-		t.instant(l, at)
-	}
-	if at.After(t.last) {
-		t.last = at
-	}
 }
 
 // at returns a time of the trace. Perfetto drops events of negative times.
@@ -132,7 +109,6 @@ func (t *Trace) attempt(a *history.Attempt, until int64, l *history.Line) {
 	t.slice(&event{Name: label(l), Cat: l.Outcome.String(), PID: pid, TID: tid, TS: from, Color: color, Args: details{task.Facts{
 		Task: l.Task, Attempt: l.Attempt, Key: tidy(l.Key), Command: tidy(l.Command), Exit: l.Exit, Signal: l.Signal, Error: tidy(l.Error),
 	}, task.Seconds(max(0, a.Waited))}}, to)
-	t.arrows(l, pid, tid, from, to)
 }
 
 // slice writes an event with a duration.
@@ -141,51 +117,10 @@ func (t *Trace) slice(e *event, to micros) {
 	t.put(e)
 }
 
-// arrows writes the end of the arrow from the previous attempt and, if the task is retried, the
-// beginning of an arrow to the next one.
-func (t *Trace) arrows(l *history.Line, pid, tid int, from, to micros) {
-	e := event{Name: "retry", Cat: "retry", PID: pid, TID: tid}
-	if id, known := t.flows[l.Task]; known && l.Attempt > 1 {
-		e.Ph, e.ID, e.BP, e.TS = "f", id, "e", from
-		t.put(&e)
-	}
-	delete(t.flows, l.Task)
-	if l.Name == "retried" && len(t.flows) < mostArrows {
-		t.arrow++
-		t.flows[l.Task] = t.arrow
-		e.Ph, e.ID, e.BP, e.TS = "s", t.arrow, "", max(from, to-1) // inside the attempt
-		t.put(&e)
-	}
-}
-
 // stuck writes a period in which nothing started.
 func (t *Trace) stuck(b *history.Blocked) {
 	pid, tid, from, to := t.place("", stallThread, t.at(b.From), t.at(b.To))
 	t.slice(&event{Name: show(b.Text), Cat: "blocked", PID: pid, TID: tid, TS: from}, to)
-}
-
-func (t *Trace) instant(l *history.Line, at time.Time) {
-	name := l.Name
-	if l.Text != "" {
-		name += ": " + show(l.Text)
-	}
-	t.put(&event{Name: name, Cat: "run", Ph: "i", Scope: "g", TS: t.at(at), PID: t.host("")})
-}
-
-// counter writes how many attempts run and how many tasks wait, unless it did so less than countGap ago.
-func (t *Trace) counter(at time.Time) {
-	if !t.detailed || at.Sub(t.counted) < countGap {
-		return
-	}
-	t.counted = at
-	running, waiting := t.fold.Now()
-	t.put(&event{Name: "tasks", Ph: "C", TS: t.at(at), PID: t.host(""), Args: map[string]int{"running": running, "waiting": waiting}})
-}
-
-// closeRun writes the final counts of a run.
-func (t *Trace) closeRun() {
-	t.counted = time.Time{}
-	t.counter(t.last)
 }
 
 // label names an attempt.

@@ -50,8 +50,6 @@ func traceOf(t *testing.T, lines []*history.Line) (text string, attempts []trace
 			attempts = append(attempts, e)
 		case "M":
 			named[at] = named[at] || e.Name == "thread_name"
-		case "s", "f":
-			require.True(t, slices.ContainsFunc(ends[at], func(x [2]float64) bool { return x[0] <= e.TS && e.TS <= x[1] }))
 		}
 	}
 	for _, list := range ends {

@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -65,7 +64,7 @@ func trendOf(g history.Group, what string) (t trend, ok bool) {
 		t.Words, t.weight = append(t.Words, named[string]{class, word}), t.weight+weight
 	}
 	if ratio := float64(t.Latest) / float64(max(1, t.Earlier)); compares && t.Earlier > 0 && t.Latest > 0 {
-		t.Change = factor(ratio)
+		t.Change = "× " + number(ratio)
 		t.weight = math.Abs(math.Log(ratio))
 		switch {
 		case ratio >= slowerFactor && t.Latest-t.Earlier >= slowerBy:
@@ -86,17 +85,6 @@ func trendOf(g history.Group, what string) (t trend, ok bool) {
 		say("lost", "flaky", 0.5)
 	}
 	return t, compares || len(t.Words) > 0
-}
-
-// factor formats a ratio with two digits.
-func factor(ratio float64) string {
-	switch {
-	case ratio < 1:
-		return fmt.Sprintf("× %.2f", ratio)
-	case ratio < 9.95:
-		return fmt.Sprintf("× %.1f", ratio)
-	}
-	return fmt.Sprintf("× %.0f", ratio)
 }
 
 // mostRuns is the number of runs that are listed.
