@@ -35,10 +35,13 @@ func (c Command) operator() string {
 }
 
 // readVariables puts env before variables at the start of a command of several words. The program after them
-// must be known: if a record names it, the record could be another variable.
+// must be known: if a record names it, the record could be another variable. An option is none.
 func (c *Command) readVariables() {
 	i := slices.IndexFunc(c.Words, func(w string) bool { return !isAssignment(w) })
-	if i > 0 && c.Shell == "" && !c.Literal && !strings.HasPrefix(c.Words[i], "{") && !strings.HasPrefix(c.Words[i], c.Replace) {
+	known := func(w string) bool {
+		return !strings.HasPrefix(w, "{") && !strings.HasPrefix(w, "-") && !strings.HasPrefix(w, c.Replace)
+	}
+	if i > 0 && c.Shell == "" && !c.Literal && known(c.Words[i]) {
 		c.Words = append([]string{"env"}, c.Words...)
 	}
 }
