@@ -182,7 +182,7 @@ type Failure struct {
 	_         struct{}   `row:"--retry-max-delay DUR | detachable | longest wait before a retry (1m)" to:"Failure.Retry.MaxDelay"`
 	RetryOn   RetryOn    `row:"--retry-on LIST | detachable | exit:N, signal, timeout, start, too-much, ..., any" by:"retry-on"`
 	_         struct{}   `row:"--timeout DUR | detachable | kill an attempt after DUR" to:"Failure.Limit.Timeout"`
-	_         struct{}   `row:"--idle-timeout DUR | detachable | kill an attempt that prints nothing for DUR" to:"Failure.Limit.Idle"`
+	_         struct{}   `row:"--idle-timeout DUR | runs | kill an attempt that prints nothing for DUR" to:"Failure.Limit.Idle"`
 	Bound     task.Bound `row:"--output-max SIZE | detachable | kill an attempt that prints more; cut:SIZE cuts it" by:"bound"`
 	_         struct{}   `row:"--kill-after DUR | run serve worker detached | time between SIGTERM and SIGKILL (5s)" to:"Failure.Limit.KillAfter"`
 	FlakyFail bool       `row:"--flaky-fail | detachable | exit with 123 also if a task passed only on retry"`

@@ -169,19 +169,27 @@ func (ctl *Ctl) takeWork(operands []string, literal bool) (err error) {
 	if ctl.Null && len(ctl.Work) > 0 {
 		return &UsageError{"-0 is for the records of standard input", "add -, or drop -0"}
 	}
-	if url, far := strings.CutPrefix(ctl.Run, EnginePrefix); far {
-		i := strings.LastIndexByte(url, '/')
-		name, err := parseName(url[i+1:])
-		if i < 1 || url[i-1] == '/' || strings.HasSuffix(name, ".json") || err != nil {
+	if url, name, far := FarRun(ctl.Run); far {
+		if _, err := parseName(name); strings.HasSuffix(name, ".json") || err != nil {
 			return &UsageError{ctl.Run + " names no crew serve", "write engine:URL/NAME, with the --name of crew serve --engine URL"}
 		}
-		ctl.URL, ctl.Run = url[:i], name
+		ctl.URL, ctl.Run = url, name
 	}
 	return nil
 }
 
 // EnginePrefix starts the name of a run that is reached through a hub.
 const EnginePrefix = "engine:"
+
+// FarRun returns the URL and the name in engine:URL/NAME. The name is "" if a part is missing. far is false if
+// run is not reached through a hub.
+func FarRun(run string) (url, name string, far bool) {
+	run, far = strings.CutPrefix(run, EnginePrefix)
+	if i := strings.LastIndexByte(run, '/'); i > 0 && run[i-1] != '/' {
+		url, name = run[:i], run[i+1:]
+	}
+	return url, name, far
+}
 
 // setSize parses the number of workers.
 func (ctl *Ctl) setSize(text string) error {

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -148,16 +147,15 @@ func (w *wiring) serveClient(l control.Link) {
 // relayCommand returns the path and the arguments of the program that connects to a run on another
 // machine. It returns nil if run names no such run.
 func relayCommand(run string) (words []string, err error) {
-	name, far := strings.CutPrefix(run, cli.EnginePrefix)
-	if !far {
+	url, name, far := cli.FarRun(run)
+	switch {
+	case !far:
 		return nil, nil
-	}
-	i := strings.LastIndexByte(name, '/')
-	if i < 1 || name[i-1] == '/' || name[i+1:] == "" {
-		return nil, misuse("engine:"+name+" names no run", "write engine:URL/RUN, as crew engine status lists it")
+	case name == "":
+		return nil, misuse(run+" names no run", "write engine:URL/RUN, as crew engine status lists it")
 	}
 	path, err := findProgram(engineProgram, "a run elsewhere", installHint)
-	return append([]string{path}, task.HelperCommand(engineProgram, EngineProtocol, RelayVerb, name[:i], name[i+1:])...), err
+	return append([]string{path}, task.HelperCommand(engineProgram, EngineProtocol, RelayVerb, url, name)...), err
 }
 
 // hosts returns the hosts of -S.
