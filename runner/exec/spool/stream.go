@@ -168,7 +168,7 @@ func (s *Stream) Discard() {
 // End closes and drops To.
 func (s *Stream) End() {
 	if s.To != nil {
-		_ = s.To.Close() // the sink itself reports an error to the run
+		s.fault = cmp.Or(s.fault, s.To.Close())
 		s.To = nil
 	}
 }

@@ -15,7 +15,7 @@ import (
 // Plan.Order, the lines of a task wait in the spool until its turn.
 //
 // Each writer is for one goroutine. Both must be closed before the task is Finished. Consume returns
-// their errors.
+// the errors of stdout and stderr, and the writers those of the spool.
 func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
 	w := lineWriter{s: s, prefix: s.prefix(a.Task, a.Slot.ID, a.Slot.Host, a.Units)}
 	if s.cfg.Plan.Order {
@@ -28,7 +28,7 @@ func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
 
 // OpenStderr returns a writer for lines on stderr that belong to no task. It is for one goroutine.
 func (s *Stdout) OpenStderr(tag string) io.WriteCloser {
-	w := &lineWriter{s: s, stream: toStderr}
+	w := &lineWriter{s: s, stream: toStderr, stray: true}
 	if s.cfg.Group != nil {
 		w.fence = s.scr.fence // outside all groups
 	}
@@ -43,53 +43,61 @@ type lineWriter struct {
 	s          *Stdout
 	held       *lineBuffer // nil if lines need not wait
 	stream     int
+	stray      bool          // it belongs to no task that could fail, so Consume returns its errors
 	prefix     string        // goes before each line
 	fence      Fence         // goes around complete lines
 	unfinished *spool.Buffer // the unfinished line, or nil
 }
 
-// Write passes on the complete lines of p and keeps the rest. It returns an error if it cannot keep it.
+// Write passes on the complete lines of p and keeps the rest. It returns an error if it cannot keep
+// lines that wait, or the rest.
 func (w *lineWriter) Write(p []byte) (n int, err error) {
 	end := bytes.LastIndexByte(p, '\n') + 1
 	if end > 0 {
-		w.passOn(p[:end])
+		err = w.passOn(p[:end])
 	}
 	if end < len(p) {
 		if w.unfinished == nil {
 			w.unfinished = w.s.cfg.Store.Buffer()
 		}
-		_, err = w.unfinished.Write(p[end:])
+		_, failed := w.unfinished.Write(p[end:])
+		err = cmp.Or(err, failed)
+	}
+	if w.stray {
 		w.s.noteError(err)
 	}
 	return len(p), err
 }
 
-// Close passes on an unfinished line. It never fails. There must be no Write after it.
+// Close passes on an unfinished line, with the same errors. There must be no Write after it.
 func (w *lineWriter) Close() error {
-	if w.unfinished != nil {
-		w.passOn([]byte{'\n'})
+	if w.unfinished == nil {
+		return nil
 	}
-	return nil
+	return w.passOn([]byte{'\n'})
 }
 
 // passOn passes on the unfinished line and p, which ends with a newline, without other output
-// between them.
-func (w *lineWriter) passOn(p []byte) {
+// between them. It returns an error if they have to wait and cannot be kept.
+func (w *lineWriter) passOn(p []byte) error {
 	texts := []task.Output{spool.Text(p)}
 	if w.unfinished != nil {
 		texts = []task.Output{w.unfinished, texts[0]}
 		defer w.unfinished.Close()
 		w.unfinished = nil
 	}
-	write := func(dst io.Writer) {
-		w.s.noteError(w.s.tagged(dst, w.prefix, w.fence.Stop, w.fence.Resume, texts...))
+	write := func(dst io.Writer) error {
+		return w.s.tagged(dst, w.prefix, w.fence.Stop, w.fence.Resume, texts...)
 	}
-	if w.held != nil && w.held.hold(w.s.cfg.Store, w.stream, write) {
-		return
+	if w.held != nil {
+		if waits, err := w.held.hold(w.s.cfg.Store, w.stream, write); waits {
+			return err
+		}
 	}
 	w.s.scr.mu.Lock()
 	defer w.s.scr.mu.Unlock()
-	write(&w.s.ports[w.stream])
+	w.s.noteError(write(&w.s.ports[w.stream]))
+	return nil
 }
 
 // lineBuffer holds the lines of a running task, over all its attempts, until its turn. From then
@@ -113,18 +121,17 @@ func (s *Stdout) lineBufferOf(id uint64) *lineBuffer {
 }
 
 // hold passes the buffer of a stream to write if the lines must wait.
-func (l *lineBuffer) hold(store *spool.Store, stream int, write func(io.Writer)) (waits bool) {
+func (l *lineBuffer) hold(store *spool.Store, stream int, write func(io.Writer) error) (waits bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.direct {
-		return false
+		return false, nil
 	}
 	held := [...]*task.Output{&l.held.Stdout, &l.held.Stderr}[stream]
 	if *held == nil {
 		*held = store.Buffer()
 	}
-	write((*held).(*spool.Buffer))
-	return true
+	return true, write((*held).(*spool.Buffer))
 }
 
 // passTurn makes it the turn of task id: it shows the lines that waited, and later ones are shown

@@ -76,8 +76,8 @@ func written(t *testing.T, objects string) (stdout, stderr string) {
 	return stdout, stderr
 }
 
-// TestFullSpoolStopsTheRun checks that an error of the spool is returned, and that held output is
-// still shown.
+// TestFullSpoolStopsTheRun checks that an error of the spool is returned, of lines to their writer,
+// and that held output is still shown.
 func TestFullSpoolStopsTheRun(t *testing.T) {
 	gone := spool.New(0, t.TempDir())
 	gone.Close()
@@ -99,7 +99,7 @@ func TestFullSpoolStopsTheRun(t *testing.T) {
 	for _, line := range []string{"waits\n", "waits"} {
 		s := NewStdout(p.screen(), StdoutConfig{Plan: task.Plan{Show: task.ShowLines, Order: true}, Store: gone})
 		out, _ := s.Open(task.Attempt{Task: &task.Task{ID: 2}})
-		io.WriteString(out, line)
-		require.Error(t, s.Consume(nil))
+		_, err := io.WriteString(out, line)
+		require.Error(t, err)
 	}
 }
