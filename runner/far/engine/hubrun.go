@@ -283,6 +283,7 @@ func (h *hubRun) answerEnded(cmd task.Command) (reply task.Reply) {
 		s.ByOutcome[task.OK], s.ByOutcome[task.Exit] = h.record.Done-h.record.Failed, h.record.Failed
 		reply.Snapshot = &task.Snapshot{At: time.Now(), State: task.StateDone, Stats: s}
 	case task.Explain:
+		reply.Wheres = []task.Where{}
 		for _, id := range cmd.IDs {
 			w := task.Where{State: "unknown"}
 			if w.Task = id; 1 <= id && id <= all {
@@ -290,7 +291,14 @@ func (h *hubRun) answerEnded(cmd task.Command) (reply task.Reply) {
 			}
 			reply.Wheres = append(reply.Wheres, w)
 		}
-	default:
+	case task.Find:
+		if reply.IDs = cmd.IDs; cmd.All {
+			for id := range all {
+				reply.IDs = append(reply.IDs, id+1)
+			}
+		}
+	}
+	if reply.Snapshot == nil && reply.Wheres == nil && reply.IDs == nil {
 		reply.Err = errors.New("this run is over")
 	}
 	return reply
