@@ -25,6 +25,7 @@ type Fold struct {
 	total    tally  // without void results of tasks that ran again
 	outcomes [task.Outcomes]int64
 	failing  bins  // durations of failed tasks
+	left     int64 // tasks that began and did not end
 	missed   int64 // events that were lost
 
 	groups [3]*groups // keys, commands and hosts
@@ -91,7 +92,11 @@ func (f *Fold) Source(name string) {
 
 // Add adds a line. It does not keep l or any memory of it.
 func (f *Fold) Add(l *Line) {
-	if l.Name == "notice" || l.Name == Damaged {
+	switch l.Name {
+	case Left:
+		f.left += l.Count
+		return
+	case "notice", Damaged:
 		return
 	}
 	if l.Name == Began || len(f.runs) == f.first {
@@ -340,7 +345,7 @@ func (f *Fold) finished(r *run, l *Line) {
 
 // Report returns a report of the lines so far. Lines that are added later do not change it.
 func (f *Fold) Report() *Report {
-	out := &Report{Made: time.Now(), Outcomes: f.outcomes, Missed: f.missed}
+	out := &Report{Made: time.Now(), Outcomes: f.outcomes, Left: f.left, Missed: f.missed}
 	order := slices.SortedStableFunc(slices.Values(f.runs), func(a, b *run) int { return a.Start.Compare(b.Start) })
 	place := make([]int, len(order)) // by the indexes of runs as they come
 	for i, r := range order {

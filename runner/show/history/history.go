@@ -16,6 +16,10 @@ const Began = "began"
 // crew ctl watch --json record it. A run without it may still be running, or was killed.
 const Over = "over"
 
+// Left is the name of the event near the end of a --state directory. Its Count is how many tasks began
+// and did not end. The next run repeats them.
+const Left = "left"
+
 // Damaged is the name of the event at the end of a source that could only be read in part. Its Text
 // says what was left out.
 const Damaged = "damaged"

@@ -71,14 +71,17 @@ func (r *reader) readDir() (s *journal.Summary, err error) {
 	r.isDir = true
 	defer func() { r.outputs.Close() }() // may be nil
 	s, damage := journal.Dump(r.name, r)
-	err = r.close()
-	switch {
-	case err != nil || damage == nil:
+	switch err = r.close(); {
+	case err != nil:
 		return s, err
 	case s == nil:
 		return nil, damage
+	case s.Begins > 0:
+		r.emit(&Line{Event: control.Event{Name: Left, Count: int64(s.Begins)}})
 	}
-	r.emitEvent(Damaged, time.Time{}, damage.Error())
+	if damage != nil {
+		r.emitEvent(Damaged, time.Time{}, damage.Error())
+	}
 	return s, nil
 }
 
