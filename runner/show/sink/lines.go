@@ -14,8 +14,8 @@ import (
 // The writers pass on complete lines. Close passes on an unfinished last line with a newline. With
 // Plan.Order, the lines of a task wait in the spool until its turn.
 //
-// Each writer is for one goroutine. Both must be closed before the task is Finished. Consume returns
-// the errors of stdout and stderr, and the writers those of the spool.
+// Each writer is for one goroutine and returns errors of the spool. Both must be closed before the task
+// is Finished. Consume returns errors of stdout and stderr.
 func (s *Stdout) Open(a task.Attempt) (stdout, stderr io.WriteCloser) {
 	w := lineWriter{s: s, prefix: s.prefix(a.Task, a.Slot.ID, a.Slot.Host, a.Units)}
 	if s.cfg.Plan.Order {
