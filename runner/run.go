@@ -146,19 +146,18 @@ type Run struct {
 
 	// state, under the lock
 
-	mu        sync.Mutex
-	core      *core.Core
-	clockRead time.Time // the machine's clock when it was last read
-	timer     *time.Timer
-	timerAt   time.Time // when the timer fires; zero if it is stopped
-	ended     bool      // over is closed
+	mu      sync.Mutex
+	core    *core.Core
+	timer   *time.Timer
+	timerAt time.Time // when the timer fires; zero if it is stopped
+	ended   bool      // over is closed
 }
 
 // New returns a run of the tasks of src on exec. It sends events to sinks; rec may be nil. The run
 // begins with Wait.
 func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink) *Run {
 	r := &Run{
-		src: src, exec: exec, rec: rec, clockRead: time.Now(),
+		src: src, exec: exec, rec: rec,
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	r.pump = &pump{
@@ -174,7 +173,7 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 		how.ReportsStarts = true
 		t.OnBegun(func(a task.Attempt) { r.do(func(c *core.Core) { c.Began(a) }, nil) })
 	}
-	r.core = core.New(cfg, how, r.clockRead)
+	r.core = core.New(cfg, how, time.Now())
 	if t := cfg.Pool.Tokens; t != nil {
 		t.Watch(func(got bool, err error) { r.do(func(c *core.Core) { c.Answered(got, err) }, nil) })
 	}
@@ -206,7 +205,6 @@ func (r *Run) SetMaker(m Maker) { r.maker = m }
 func (r *Run) Wait() core.Ending {
 	r.mu.Lock()                                  // commands may come already
 	r.timer = time.AfterFunc(time.Hour, func() { // makes the core act on everything that is due
-		r.readClock()
 		r.do(func(*core.Core) { r.timerAt = time.Time{} }, nil)
 	})
 	r.mu.Unlock()
@@ -220,17 +218,8 @@ func (r *Run) Wait() core.Ending {
 	return r.core.Ending()
 }
 
-// readClock reads the machine's clock, which can be set, and runs while the machine sleeps. step
-// only adds the time that has passed since then.
-func (r *Run) readClock() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.clockRead = time.Now()
-}
-
 // Do carries out a command.
 func (r *Run) Do(cmd task.Command) task.Reply {
-	r.readClock()
 	reply := task.Reply{Err: errRunOver}
 	r.do(func(c *core.Core) { reply = c.Do(cmd) }, nil)
 	return reply
@@ -252,7 +241,7 @@ func (r *Run) step(fact func(*core.Core), reuse *handoff) (next func(*core.Core)
 		r.mu.Unlock()
 		return nil
 	}
-	now := r.clockRead.Add(time.Since(r.clockRead)) // half the cost of time.Now
+	now := time.Now()
 	fx := r.core.Step(now, fact)
 	r.startAttempts(fx, reuse)
 	if fx.Read {

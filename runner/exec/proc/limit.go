@@ -20,7 +20,7 @@ type Clock struct {
 
 // Now returns the time that the clock has run, and the current time.
 func (c *Clock) Now() (run time.Duration, at time.Time) {
-	at = c.base.Add(time.Since(c.base)) // costs half as much as time.Now
+	at = time.Now()
 	return c.run.Load().At(at).Sub(c.base), at
 }
 
