@@ -7,7 +7,6 @@ type grouped struct {
 	groups map[uint64]*group // by ID
 	ready  []*queue          // of groups, by slot; a single one serves all slots
 	turn   int64             // counts served items, and groups that get their first item
-	spare  FreeList[group]
 
 	// groupOf returns the ID of an item's group. orderOf returns the slot of a group that has items,
 	// and its order among the ready groups; zeros if the group is not ready.
@@ -41,8 +40,7 @@ func (p *grouped) enter(it *Item) *group {
 	id := p.groupOf(it)
 	g := p.groups[id]
 	if g == nil {
-		g = p.spare.Get()
-		*g = group{queue: g.queue, id: id}
+		g = &group{id: id}
 		p.groups[id] = g
 	}
 	if g.queue.len() == 0 {
@@ -75,7 +73,6 @@ func (p *grouped) refresh(g *group) {
 	g.ready.move(p.ready[slot], at)
 	if g.queue.len()+g.held+g.workers == 0 && g.blockedBy == 0 {
 		delete(p.groups, g.id)
-		p.spare.Put(g)
 	}
 }
 

@@ -76,20 +76,3 @@ func (it *Item) leave() {
 }
 
 func (it *Item) compare(other *Item) int { return slices.Compare(it.order[:], other.order[:]) }
-
-// FreeList keeps unused values for reuse.
-type FreeList[T any] []*T
-
-// Get returns a value that was put back, unchanged, or a new one.
-func (s *FreeList[T]) Get() *T {
-	last := len(*s) - 1
-	if last < 0 {
-		return new(T)
-	}
-	x := (*s)[last]
-	*s = (*s)[:last]
-	return x
-}
-
-// Put keeps a value for reuse.
-func (s *FreeList[T]) Put(x *T) { *s = append(*s, x) }

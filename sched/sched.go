@@ -14,11 +14,10 @@
 // was closed starts before all others of its rank, even if it waits for a slot only.
 //
 // The other types stand alone: Delay and Rate tell when something is due, Auto chooses the number of
-// workers, Reorder and Ranges keep track of sequences, and a FreeList saves allocations.
+// workers, and Reorder and Ranges keep track of sequences.
 //
 // Memory is proportional to the largest number of items that were in at once, not to the number
-// that passed through. Once a policy has reached its working size, an item without limits needs no
-// allocation.
+// that passed through.
 package sched
 
 import (

@@ -103,8 +103,13 @@ func (c *Core) admit(t *task.Task) {
 	if !c.input.exists(t.ID) {
 		panic(fmt.Sprintf("internal error: task %d of %d admitted", t.ID, c.input.lastID.Load()))
 	}
-	c.output.stats.Apply(c.output.newEvent(task.Admitted, t.ID, t))
-	e := c.spare.Get()
+	c.output.emit(task.Event{Kind: task.Admitted, ID: t.ID, Task: t})
+	if len(c.spare) == 0 {
+		c.spare = append(c.spare, &entry{})
+	}
+	last := len(c.spare) - 1
+	e := c.spare[last]
+	c.spare = c.spare[:last]
 	e.task, e.size, e.number, e.failures = t, t.Size(), t.Attempts, int(t.Failures)
 	e.item.ID, e.timer.ID, e.item.Cost = t.ID, t.ID, max(t.Cost, 1)
 	if k := t.History; k != nil {

@@ -34,20 +34,6 @@ func (o *output) emit(e task.Event) {
 
 func (o *output) notice(text string) { o.emit(task.Event{Kind: task.Notice, Text: text}) }
 
-// newEvent queues an event of a task. The caller fills it in and counts it. With four events for
-// each task, this takes 5 % less time than emit.
-func (o *output) newEvent(kind task.Kind, id uint64, t *task.Task) *task.Event {
-	n := len(o.events)
-	if n < cap(o.events) {
-		o.events = o.events[:n+1] // the pump has cleared this element
-	} else {
-		o.events = append(o.events, task.Event{})
-	}
-	e := &o.events[n]
-	e.Kind, e.At, e.ID, e.Task = kind, o.clock.at, id, t
-	return e
-}
-
 // release emits the results that may be shown now that task id is finished. One event covers them
 // all, since there may be as many as the window is long.
 func (o *output) release(id uint64) {
@@ -58,9 +44,7 @@ func (o *output) release(id uint64) {
 		next = o.order.Base()
 	}
 	if next > first {
-		ev := o.newEvent(task.Released, first, nil)
-		ev.Last = next - 1
-		o.stats.Apply(ev)
+		o.emit(task.Event{Kind: task.Released, ID: first, Last: next - 1})
 	}
 }
 

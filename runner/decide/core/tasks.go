@@ -84,9 +84,9 @@ func (c *Core) beginTurn(e *entry) {
 	if n := len(e.before); n > 0 && !e.before[n-1].Outcome.Replaced() && !e.cameBack {
 		retry = e.failures - int(e.task.Failures)
 	}
-	ev := c.output.newEvent(task.Started, e.task.ID, e.task)
-	ev.Slot, ev.Host, ev.Units, ev.Attempt, ev.Retries = e.slot.ID, e.slot.Host, e.units, e.number, retry
-	c.output.stats.Apply(ev)
+	c.output.emit(task.Event{
+		Kind: task.Started, ID: e.item.ID, Task: e.task, Slot: e.slot.ID, Host: e.slot.Host, Units: e.units, Attempt: e.number, Retries: retry,
+	})
 }
 
 // Verdict says how the run continues after an attempt.
@@ -271,9 +271,7 @@ func (c *Core) finish(e *entry, r *task.Result) {
 	}
 	c.queue.setState(e, nowhere)
 	delete(c.entries, id)
-	ev := c.output.newEvent(task.Finished, id, e.task)
-	ev.Result, ev.Attempt, ev.Took = r, ran, took
-	c.output.stats.Apply(ev)
+	c.output.emit(task.Event{Kind: task.Finished, ID: id, Task: e.task, Result: r, Attempt: ran, Took: took})
 	if c.cfg.Feed.Remember && (r.Outcome.Failed() || r.Outcome == task.Cancelled || r.Outcome == task.NotRun && r.Final) {
 		c.queue.failed.remember(r, e.task)
 	}
@@ -292,7 +290,7 @@ func (c *Core) finish(e *entry, r *task.Result) {
 	c.notifyFollowers(e, r)
 	if c.end.phase == going { // afterwards, the abandoned queues still hold entries
 		*e = entry{}
-		c.spare.Put(e)
+		c.spare = append(c.spare, e)
 	}
 }
 
