@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 
 	"crew/runner/decide/task"
@@ -17,8 +16,7 @@ import (
 const maxEnvBytes = 4 << 20
 
 // feed adds the tasks of clients to the run of crew serve. It is also the run's Source, which yields no
-// tasks of its own. Many clients may add at the same time: the one that holds turn admits the additions
-// of all that wait, so they share one sync of the journal (group commit).
+// tasks of its own.
 type feed struct {
 	// configuration
 
@@ -30,11 +28,6 @@ type feed struct {
 	over           chan struct{}    // closed when the run is over
 	restored       chan struct{}    // closed when the tasks of an earlier crew serve are admitted
 	markRestored   func()           // closes restored, and unlocks turn for the first time
-
-	// additions that were not admitted yet, in order
-
-	mu      sync.Mutex
-	pending []*addition
 
 	// state, guarded by turn, which is held from the start until the tasks of an earlier crew serve
 	// are admitted
@@ -52,9 +45,6 @@ type addition struct {
 	arrivalID  string                    // the ID of a request that was left at the hub; "" for a client
 	tasks      []*task.Task
 	ids, known []uint64 // the numbers of all tasks, and of tasks that are not new
-	before     func()   // commits the additions before this one
-	done       bool
-	err        error // if done
 }
 
 // newFeed returns the feed of a run that carries out commands by do. It calls reportRestored with the number of
@@ -190,19 +180,9 @@ func (f *feed) add(x *addition) error {
 	if err := f.check(x.Addition); err != nil {
 		return err
 	}
-	f.mu.Lock()
-	f.pending = append(f.pending, x)
-	f.mu.Unlock()
 	f.turn.Lock()
 	defer f.turn.Unlock()
-	if !x.done {
-		f.mu.Lock()
-		list := f.pending
-		f.pending = nil
-		f.mu.Unlock()
-		f.admit(list)
-	}
-	return x.err
+	return f.admit(x)
 }
 
 // check refuses an addition in a form that this run does not take.
@@ -221,38 +201,30 @@ func (f *feed) check(a *control.Addition) error {
 	return nil
 }
 
-// admit admits additions, each as a whole or not at all. The caller must hold turn.
-func (f *feed) admit(list []*addition) {
+// admit admits an addition as a whole or not at all. The caller must hold turn.
+func (f *feed) admit(x *addition) error {
 	now := f.room()
-	room, last := now.Room, now.Last
-	var ready []*addition
-	for _, x := range list {
-		x.before = func() {
-			f.commit(ready)
-			ready = nil
-		}
-		number := func() uint64 { return last + uint64(len(x.tasks)) + 1 }
-		if x.done, x.err = true, now.Err; x.err == nil {
-			if err := f.makeTasks(x, number); err != nil {
-				x.err = failure(statusTrouble, err.Error())
-			} else if n := len(x.tasks); n > room && (x.arrivalID == "" || room < f.opts.Serve.Feed.MaxQueued) {
-				x.err = f.noRoom(x)
-			}
-		}
-		switch {
-		case x.err != nil:
-			f.tasks.Names().RemoveAfter(last)
-		case len(x.tasks) > 0:
-			room, last = room-len(x.tasks), number()-1
-			ready = append(ready, x)
-		case len(x.known) > 0:
-			if x.arrivalID != "" {
-				x.err = f.queue.Accept(nil, x.arrivalID)
-			}
-			x.accepted(x.ids, x.known)
-		}
+	if now.Err != nil {
+		return now.Err
 	}
-	f.commit(ready)
+	err := f.makeTasks(x, func() uint64 { return now.Last + uint64(len(x.tasks)) + 1 })
+	if err != nil {
+		err = failure(statusTrouble, err.Error())
+	} else if n := len(x.tasks); n > now.Room && (x.arrivalID == "" || now.Room < f.opts.Serve.Feed.MaxQueued) {
+		err = f.noRoom(x)
+	}
+	switch {
+	case err != nil:
+		f.tasks.Names().RemoveAfter(now.Last)
+	case len(x.tasks) > 0:
+		return f.commit(x)
+	case len(x.known) > 0:
+		if x.arrivalID != "" {
+			err = f.queue.Accept(nil, x.arrivalID)
+		}
+		x.accepted(x.ids, x.known)
+	}
+	return err
 }
 
 // noRoom returns the error for an addition that does not fit. A request from the hub is not
@@ -266,46 +238,28 @@ func (f *feed) noRoom(x *addition) error {
 	return failure(statusBusy, task.ErrFull.Error())
 }
 
-// commit records the tasks of all additions and gives them to the run. The caller must hold turn.
-func (f *feed) commit(list []*addition) {
-	if len(list) == 0 {
-		return
-	}
-	all, door := allTasks(list), ""
-	for _, x := range list {
-		door = cmp.Or(door, x.arrivalID)
-	}
-	for _, t := range all {
+// commit records the tasks of an addition and gives them to the run. The caller must hold turn.
+func (f *feed) commit(x *addition) error {
+	for _, t := range x.tasks {
 		f.claim(t)
 	}
 	// Even if this fails, no other task gets the numbers: the journal may hold them.
-	err := f.doAdd(task.Command{Op: task.Add, N: int(all[len(all)-1].ID)}).Err
+	err := f.doAdd(task.Command{Op: task.Add, N: int(x.tasks[len(x.tasks)-1].ID)}).Err
 	if err == nil && f.queue != nil {
-		err = f.queue.Accept(all, door)
+		err = f.queue.Accept(x.tasks, x.arrivalID)
 	}
-	if err == nil {
-		for _, x := range list {
-			x.accepted(x.ids, x.known)
-		}
-		err = f.doAdd(task.Command{Op: task.Add, N: 1, Tasks: all}).Err
-		if f.queue != nil && err != nil { // the run has just started to drain
-			fromHub := func(x *addition) bool { return x.arrivalID != "" } // they stay for the next run
-			if list = slices.DeleteFunc(list, fromHub); len(list) > 0 {
-				err = cmp.Or(f.queue.Withdraw(allTasks(list)), err)
-			}
-		}
+	if err != nil {
+		return err
 	}
-	for _, x := range list {
-		x.err = cmp.Or(x.err, err)
+	x.accepted(x.ids, x.known)
+	err = f.doAdd(task.Command{Op: task.Add, N: 1, Tasks: x.tasks}).Err
+	switch { // if it fails, the run has just started to drain
+	case err == nil || x.arrivalID != "": // tasks from the hub stay for the next run
+		return nil
+	case f.queue != nil:
+		err = cmp.Or(f.queue.Withdraw(x.tasks), err)
 	}
-}
-
-// allTasks returns the tasks of additions.
-func allTasks(list []*addition) (all []*task.Task) {
-	for _, x := range list {
-		all = append(all, x.tasks...)
-	}
-	return all
+	return err
 }
 
 // convert converts a list of strings to another string type.
