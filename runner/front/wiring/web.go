@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/mattn/go-isatty"
 
@@ -55,18 +54,6 @@ type reportSink struct {
 	child *exec.Cmd
 	pipe  io.WriteCloser // to its standard input
 	lines *bufio.Reader  // its standard output: "ready", and later an error message
-	late  bool           // crew-web did not read for webTimeout, and is sent nothing more
-}
-
-// webTimeout is how long crew waits for crew-web.
-const webTimeout = 10 * time.Second
-
-// deadlinePipe is a pipe with writes that fail if crew-web does not read for webTimeout.
-type deadlinePipe struct{ *os.File }
-
-func (p deadlinePipe) Write(b []byte) (int, error) {
-	_ = p.SetWriteDeadline(time.Now().Add(webTimeout))
-	return p.File.Write(b)
 }
 
 // openReport starts crew-web and returns the sink that feeds it.
@@ -89,16 +76,10 @@ func (w *wiring) openReport() (*reportSink, error) {
 		return nil, fmt.Errorf("start %s: %w", webProgram, err)
 	}
 	r.pipe, r.lines = in, bufio.NewReader(out)
-	late := time.AfterFunc(webTimeout, func() { _ = r.child.Process.Kill() })
-	line, err := r.lines.ReadString('\n')
-	late.Stop()
-	if err != nil || line != "ready\n" {
-		if err = r.finish(line); err == nil {
-			err = fmt.Errorf("%s is not a program of crew: %s", path, installHint)
-		}
-		return nil, err
+	if line, err := r.lines.ReadString('\n'); err != nil || line != "ready\n" {
+		return nil, cmp.Or(r.finish(line), errors.New(path+" is not a program of crew: "+installHint))
 	}
-	r.Log = control.NewLog(deadlinePipe{r.pipe.(*os.File)}, w.about())
+	r.Log = control.NewLog(r.pipe, w.about())
 	r.KeepsOutput = w.plan.Keeps() && !w.opts.Pool.TTY
 	w.onEnd(func() error {
 		w.signals.Release() // a signal may end crew now: crew-web finishes the files without it
@@ -109,7 +90,7 @@ func (w *wiring) openReport() (*reportSink, error) {
 
 // Close writes the totals. finish returns the errors.
 func (r *reportSink) Close(final task.Stats) error {
-	r.late = errors.Is(r.Log.Close(final), os.ErrDeadlineExceeded)
+	_ = r.Log.Close(final)
 	return nil
 }
 
@@ -123,8 +104,6 @@ func (r *reportSink) finish(said string) error {
 	switch {
 	case said != "":
 		return errors.New(said)
-	case r.late:
-		return fmt.Errorf("%s did not read for %s: the report or trace is incomplete from then on", webProgram, task.Span(webTimeout))
 	case err != nil:
 		return fmt.Errorf("write the report or trace: %s failed: %w", webProgram, err)
 	}
