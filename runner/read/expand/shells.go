@@ -116,17 +116,12 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 		sure := i == first || args[first].isWrapper() || familyOf(args[first].text) != foreign
 		if ok && (r.isShell || sure || s.from < len(args) && looksLikeScript(args[s.from])) {
 			for j, a := range args[first:i] { // another shell reads the script first, or input becomes part of it
-				if name := a.program(); name == "parallel" || joining.has(name) || name == "xargs" && (!r.isShell || slices.ContainsFunc(args[first+j:i], insertsInput)) {
+				if name := a.program(); quoting.has(name) || joining.has(name) || name == "xargs" && (!r.isShell || slices.ContainsFunc(args[first+j:i], insertsInput)) {
 					s.shell, s.runner = name, runner{}
 					break
 				}
 			}
 			return s, true
-		}
-		if quoting.has(a.program()) && sure {
-			if from := slices.IndexFunc(args[i:], func(a arg) bool { return a.hasMark() && looksLikeScript(a) }); from >= 0 {
-				return inline{from: i + from, to: i + from + 1, shell: a.program()}, true
-			}
 		}
 	}
 	return inline{}, false
@@ -139,10 +134,10 @@ const (
 	wrappers list = `eval . source env sudo doas nice ionice nohup time timeout setsid stdbuf chrt taskset
 		flock xargs find busybox chroot fakeroot unshare nsenter strace watch parallel crew ssh sshpass su runuser
 		script chronic systemd-run docker podman kubectl`
-	// quoting are commands that run an argument with blanks as a script, with quoting rules of their own.
-	quoting list = "parallel crew tmux"
+	// quoting are commands that read a script in their arguments by rules of their own.
+	quoting list = "crew tmux"
 	// joining are commands that join all their arguments into one script.
-	joining list = "pdsh clush pssh parallel-ssh dsh bsub"
+	joining list = "parallel pdsh clush pssh parallel-ssh dsh bsub"
 	// loginShells are commands that start a shell that reads its script from standard input.
 	loginShells list = "ssh rsh autossh pdsh clush at batch su runuser sg newgrp script sbatch bsub qsub"
 	// dashed are programs that read arguments after their script as options, unless they follow a --.
@@ -156,11 +151,9 @@ func checkInterpreted(args []arg, first, at int) error {
 	for j := first; j < at && (j == first || args[first].isWrapper()); j++ {
 		name, before := args[j].program(), args[j+1:at]
 		f := familyOf(name)
-		listed := slices.ContainsFunc(before, func(a arg) bool { return strings.HasPrefix(a.text, ":::") })
 		switch {
-		case joining.has(name), name == "tmux" && args[at-1].text != "-t",
-			(name == "crew" || name == "parallel") && sureOperands(before) == 0, name == "parallel" && !listed:
-			return refuse("cannot be among the arguments of "+name+", which runs them", "write ssh, whose script crew knows, crew -- gzip {} or parallel gzip ::: {}").err
+		case joining.has(name), name == "tmux" && args[at-1].text != "-t", name == "crew" && sureOperands(before) == 0:
+			return refuse("cannot be among the arguments of "+name+", which runs them", "write ssh, whose script crew knows, or crew -- gzip {}").err
 		case (f == korn || f == alien) && !endsOptions(before, f):
 			return refuse("may be an option of "+name, "write it behind the script, as in "+name+` -c '…' -- {}`).err
 		}
