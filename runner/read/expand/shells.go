@@ -154,25 +154,11 @@ func checkInterpreted(args []arg, first, at int) error {
 		switch {
 		case joining.has(name), name == "tmux" && args[at-1].text != "-t", name == "crew" && sureOperands(before) == 0:
 			return refuse("cannot be among the arguments of "+name+", which runs them", "write ssh, whose script crew knows, or crew -- gzip {}").err
-		case (f == korn || f == alien) && !endsOptions(before, f):
+		case (f == alien || f == korn && sureOperands(before) == 0) && !slices.ContainsFunc(before, func(a arg) bool { return a.text == "--" }):
 			return refuse("may be an option of "+name, "write it behind the script, as in "+name+` -c '…' -- {}`).err
 		}
 	}
 	return nil
-}
-
-// endsOptions reports whether a shell of family f reads a word after args neither as an option nor
-// as the name of a script.
-func endsOptions(args []arg, f family) bool {
-	for _, a := range args {
-		switch operand := a.isStatic() && !startsOption(a.text); {
-		case operand && f == korn, a.text == "--" && f == alien:
-			return true
-		case !operand && (!a.isStatic() || len(a.text) != 2 || strings.ContainsAny(a.text, "oO")):
-			return false
-		}
-	}
-	return false
 }
 
 // optionValue is the result of countOperands if the next word is the value of an option.
