@@ -52,11 +52,6 @@ func bashism(script string) (string, error) {
 			}
 		case *syntax.WordIter:
 			name = braceExpansion(n.Items)
-		case *syntax.Lit:
-			// a # within ${…} is another one
-			if w, ok := stack[len(stack)-2].(*syntax.Word); ok && strings.Contains(n.Value, "#") && isArithmetic(stack[len(stack)-3], w) {
-				name = "# in arithmetic"
-			}
 		case *syntax.Subshell:
 			if strings.HasPrefix(script[n.Pos().Offset():], "((") {
 				name = "(("

@@ -10,9 +10,6 @@ import (
 // holderPlace returns the place of the mark by the node that holds its outermost word, stack[first].
 func (s *site) holderPlace(first int) place {
 	word := s.stack[first].(*syntax.Word)
-	if lastIndex[*syntax.CoprocClause](s.stack[:first]) >= 0 {
-		return refuseUnknown
-	}
 	switch n := s.stack[first-1].(type) {
 	case *syntax.CallExpr:
 		if at := slices.Index(n.Args, word); at == 0 || s.mark.piece.anyText() {

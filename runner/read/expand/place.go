@@ -168,6 +168,8 @@ func (c *compiler) shellDifference(n syntax.Node) string {
 // parserDifference names the syntax in n that the parser reads differently from all shells, or returns "".
 func (c *compiler) parserDifference(n syntax.Node) string {
 	switch n := n.(type) {
+	case *syntax.CoprocClause:
+		return "coproc"
 	case *syntax.ParamExp:
 		if text := c.src[n.Pos().Offset():n.End().Offset()]; strings.Contains(text, "<(") || strings.Contains(text, ">(") {
 			return "<( ) within ${…}"

@@ -27,10 +27,6 @@ func (c *compiler) numericVarsIn(f *syntax.File) numericVars {
 			if args := argsOf(n); len(args) > 0 {
 				v.declare(args[nameIndex(args):])
 			}
-		case *syntax.CoprocClause:
-			if v["COPROC["] = true; n.Name != nil {
-				v[argOf(n.Name).text+"["] = true
-			}
 		case *syntax.ParamExp:
 			if n.Index != nil {
 				v[n.Param.Value+"["] = true // := may make it an array
