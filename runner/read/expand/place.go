@@ -136,11 +136,9 @@ func (c *compiler) shellDifference(n syntax.Node) string {
 		return ""
 	}
 	switch n := n.(type) {
-	case *syntax.Stmt:
-		for _, r := range n.Redirs {
-			if n.Cmd != nil && r.Pos().Offset() < n.Cmd.End().Offset() && (r.Op == syntax.RdrAll || r.Op == syntax.AppAll) {
-				return "words after &> and its file"
-			}
+	case *syntax.Redirect:
+		if n.Op == syntax.RdrAll || n.Op == syntax.AppAll {
+			return "&>"
 		}
 	case *syntax.Assign:
 		if n.Index != nil || n.Append {
@@ -414,8 +412,7 @@ func (s *site) precedingPlace() place {
 	if signs%2 == 0 { // $$ is a variable
 		return p
 	}
-	switch m := s.mark.piece; {
-	case m.kind == seq, m.kind == host, m.kind == units, m.kind == made, m.form == whole && (m.kind == column && m.n > 0 || m.kind == field && syntax.ValidName(strings.TrimSuffix(m.name, "?"))):
+	if s.mark.piece.kind != record {
 		return place{text: true} // a parameter of the shell, such as ${1} or ${name}
 	}
 	return refuse("cannot stand after a dollar sign", `write \$ before it for the sign, or "$x" for a variable`)
