@@ -272,25 +272,12 @@ func (h Placeholders) Check(records [][]string) error {
 			lacks, of = "there is no record", [][]string{nth}
 		}
 		for _, list := range of {
-			switch {
-			case !p.isRequired() || max(p.n, -p.n) <= len(list):
-			case p.kind == field:
-				return fmt.Errorf("%s %q: if it may be missing, write %s", lacks, p.name, p.optionalText())
-			default:
-				return fmt.Errorf("%s for %s, only %d: if it may be missing, write %s", lacks, p.text, len(list), p.optionalText())
+			if p.isRequired() && max(p.n, -p.n) > len(list) {
+				return fmt.Errorf("%s for %s, only %d: if it may be missing, write {N?} or {name?}", lacks, p.text, len(list))
 			}
 		}
 	}
 	return nil
-}
-
-// optionalText returns the text of the placeholder with a ? that makes the column optional.
-func (p *piece) optionalText() string {
-	i := strings.LastIndexAny(p.text, "0123456789")
-	if p.kind == field {
-		i = strings.Index(p.text, p.name) + len(p.name) - 1
-	}
-	return p.text[:i+1] + "?" + p.text[i+1:]
 }
 
 // value returns the value of p in recs. If p has a value for each record, they are separated by

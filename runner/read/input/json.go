@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -93,20 +91,11 @@ func (o Object) fields(names []string) (map[string]string, error) {
 			return nil, err
 		}
 		if !ok && !may {
-			names := slices.Sorted(maps.Keys(o))
-			return nil, fmt.Errorf("the object has no member %q%s", name, didYouMean(name, names))
+			return nil, fmt.Errorf("the object has no member %q", name)
 		}
 		fields[placeholder] = value
 	}
 	return fields, nil
-}
-
-// didYouMean returns a hint with the most similar of names, or "" if none is similar to name.
-func didYouMean(name string, names []string) string {
-	if near := task.Nearest(name, names); near != "" {
-		return fmt.Sprintf(": did you mean %q?", near)
-	}
-	return ""
 }
 
 // plainText returns the value of a string, "" for null, and the compact JSON text of any other

@@ -55,11 +55,7 @@ func parseDescription(obj Object) (*description, error) {
 // setMember sets the member called name unless v is null.
 func (d *description) setMember(name string, v json.RawMessage) error {
 	if !slices.Contains(members, name) {
-		hint := didYouMean(name, members)
-		if hint == "" {
-			hint = ": it has " + strings.Join(members, ", ")
-		}
-		return fmt.Errorf("%q is not a member of a task%s", name, hint)
+		return fmt.Errorf("%q is not a member of a task: it has %s", name, strings.Join(members, ", "))
 	}
 	if string(v) == "null" {
 		return nil
