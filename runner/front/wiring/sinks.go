@@ -115,8 +115,6 @@ func (w *wiring) openLogs() (logs []journal.Log, err error) {
 			mode = sink.JoblogShared
 		case !resumed || o.State.Replay && !out.Append:
 			mode = sink.JoblogNew
-		case anew && !out.Append:
-			starts = nil
 		}
 		if mode == sink.JoblogNew {
 			if err := w.checkOtherFile("--joblog", path); err != nil {
@@ -174,13 +172,11 @@ func (w *wiring) checkResults() error {
 // writesLogs reports whether the run writes a joblog or a directory of results.
 func writesLogs(o *cli.Options) bool { return o.Output.Joblog != "" || o.Output.Results != "" }
 
-// logsEmpty reports whether the joblog and the directory of results are both empty or missing.
+// logsEmpty reports whether the joblog or the directory of --results is empty.
 func logsEmpty(o *cli.Options, results string) bool {
-	if st, err := os.Stat(o.Output.Joblog); err == nil && st.Size() > 0 {
-		return false
-	}
-	entries, err := os.ReadDir(results)
-	return err != nil || len(entries) == 0
+	st, err := os.Stat(o.Output.Joblog)
+	entries, _ := os.ReadDir(results)
+	return o.Output.Joblog != "" && (err != nil || st.Size() == 0) || results != "" && len(entries) == 0
 }
 
 // announcer is a Recorder that prints each command before it runs.

@@ -68,8 +68,8 @@ const (
 )
 
 // OpenJoblog opens or creates the file, and writes a header if it is empty. starts are the start
-// times of earlier results that may already have a row, which then is not repeated; starts may be
-// nil.
+// times of earlier results that may already have a row, which then is not repeated; only JoblogResumed
+// needs them.
 func OpenJoblog(path string, mode JoblogMode, starts iter.Seq[time.Time]) (*Joblog, error) {
 	flags := os.O_APPEND
 	if mode == JoblogNew {
@@ -112,10 +112,8 @@ func (j *Joblog) prepare(mode JoblogMode, starts iter.Seq[time.Time]) (err error
 		}
 	default:
 		sought := map[string]bool{} // in the format of rows
-		if starts != nil {
-			for start := range starts {
-				sought[seconds(start.UnixMilli())] = true
-			}
+		for start := range starts {
+			sought[seconds(start.UnixMilli())] = true
 		}
 		if size, _, err = j.readRows(sought); err == nil {
 			err = j.file.Truncate(size)
