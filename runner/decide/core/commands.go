@@ -66,7 +66,7 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 // resize sets the number of slots of this machine.
 func (c *Core) resize(n int) error {
 	if c.cfg.Pool.Remote {
-		return errors.New("its workers are on other machines: start or end crew worker there")
+		return errors.New("its workers are on other machines: -S or crew worker starts them there")
 	}
 	c.pool.resize(n, c.cfg.Pool.Window)
 	return nil

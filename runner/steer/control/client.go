@@ -148,7 +148,7 @@ func describeRuns(list []Hello) string {
 	for _, h := range list {
 		text := strconv.Itoa(h.PID)
 		if h.State == Silent {
-			text += ", which does not answer"
+			text += ", which " + h.silence()
 		} else if what := cmp.Or(h.Name, string(h.Command)); what != "" {
 			text += " (" + task.Printable(task.Shorten(what, 40)) + ")"
 		}

@@ -84,6 +84,8 @@ func TestEndedIsBounded(t *testing.T) {
 	_, err = r.ask(Request{Op: "explain", Tasks: []uint64{1}})
 	require.NoError(t, err)
 	require.ErrorIs(t, f.Close(), os.ErrClosed, "nobody wants the output")
+	_, err = r.ask(Request{Op: "log", Tasks: []uint64{1}})
+	require.EqualError(t, err, "task 1 has ended, and its output was not kept: --results DIR keeps it")
 }
 
 // TestLogLeavesOutEarlierResults checks that a task does not seem to wait if the log leaves out how it ended.

@@ -302,7 +302,11 @@ func (f *follower) logEnded(w *task.Where) error {
 	case w.Held != 0:
 		return fmt.Errorf("task %d has ended, and its output is shown once task %d has ended", w.Task, w.Held)
 	}
-	return fmt.Errorf("task %d has ended, and its output was not kept: --state DIR or --results DIR keeps it", w.Task)
+	keeps := "--results DIR keeps it"
+	if f.s.cfg.Ended == nil {
+		keeps = "--state DIR or " + keeps
+	}
+	return fmt.Errorf("task %d has ended, and its output was not kept: %s", w.Task, keeps)
 }
 
 // sendKept sends the kept part of a task's output.

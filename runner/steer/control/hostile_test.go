@@ -139,6 +139,7 @@ func TestManyConnections(t *testing.T) {
 	crewtest.Until(t, func() bool { return r.listeners() == maxConns }, "the clients")
 	_, err := FindFeed("fake")
 	require.ErrorContains(t, err, "too many clients")
+	require.Contains(t, strings.Join(Runs(List(), 100), "\n"), "has too many clients")
 	for _, f := range files {
 		f.Close()
 	}

@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -150,7 +151,7 @@ func Runs(runs []Hello, width int) []string {
 	var rows [][]any
 	for i := range runs {
 		h := &runs[i]
-		row := []any{cmp.Or(h.Name, "-"), h.PID, "does not answer", "", "", "", "", ""}
+		row := []any{cmp.Or(h.Name, "-"), h.PID, h.silence(), "", "", "", "", ""}
 		if h.State != Silent {
 			done := fmt.Sprint(h.Done)
 			if h.Total != nil {
@@ -171,10 +172,18 @@ func (h *Hello) Label() string {
 	return fmt.Sprintf("%d (%s)", h.PID, h.Name)
 }
 
+// silence says why there is no more to tell about a Silent run.
+func (h *Hello) silence() string {
+	if _, crowded := errors.AsType[*Refused](h.Err); crowded {
+		return "has too many clients"
+	}
+	return "does not answer"
+}
+
 // Line describes a run in a line.
 func (h *Hello) Line() string {
 	if h.State == Silent {
-		return h.Label() + " does not answer"
+		return h.Label() + " " + h.silence()
 	}
 	return fmt.Sprintf("%s: %s, started at %s, %s: %s", h.Label(), h.State, task.When(h.Since), h.Progress.Text(), task.Shorten(string(h.Command), commandSize))
 }
