@@ -356,9 +356,9 @@ func (c *conn) watch(r *Request) (*Reply, error) {
 				c.reply(&Reply{Run: now})
 			}
 		}
-		return time.Until(told.Add(watchGap)), false
+		return time.Until(told.Add(watchGap)), len(events) == 0 && c.s.sink.finishedCount() == math.MaxInt64
 	})
-	if err == error(errOver) {
+	if err == nil || err == error(errOver) {
 		return &Reply{Run: c.s.final()}, nil
 	}
 	return nil, err

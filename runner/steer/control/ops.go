@@ -96,6 +96,9 @@ func (s *Server) status() (*Status, error) {
 
 // final returns the last status of the run, or nil if the sink did not get the totals.
 func (s *Server) final() *Status {
+	if now, err := s.status(); err == nil { // the run was over before the server was made
+		return now
+	}
 	s.sink.mu.Lock()
 	stats := s.sink.final
 	s.sink.mu.Unlock()
