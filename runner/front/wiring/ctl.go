@@ -67,6 +67,9 @@ func (c *ctl) endAll(runs []control.Hello) (err error) {
 		}
 	}
 	for _, h := range runs {
+		if c.JSON {
+			err = errors.Join(err, c.printHello(&h))
+		}
 		err = errors.Join(err, c.request(h, c.Request, c.printReply))
 	}
 	return err
@@ -188,12 +191,17 @@ func (c *ctl) ls() error {
 		return c.printCut(control.Runs(runs, sink.Columns(c.out)))
 	}
 	for _, h := range runs {
-		text, _ := json.Marshal(h)
-		if err := c.printJSON(text); err != nil {
+		if err := c.printHello(&h); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// printHello prints the description of a run as JSON.
+func (c *ctl) printHello(h *control.Hello) error {
+	text, _ := json.Marshal(h)
+	return c.printJSON(text)
 }
 
 // printCut prints lines on stdout, cut to the width of the terminal.
