@@ -193,7 +193,8 @@ func (d *detachedRun) sign(a *Attempt, _ string) {
 	}
 }
 
-// Consume waits while the hub has no room for more results. See runner.Sink.
+// Consume waits while the hub has no room for more results, unless all tasks have ended: once the run is
+// over, its results can be fetched, which makes room. See runner.Sink.
 func (d *detachedRun) Consume(events []task.Event) error {
 	_ = d.attemptTable.Consume(events)
 	news := false
@@ -205,8 +206,16 @@ func (d *detachedRun) Consume(events []task.Event) error {
 			news = true
 		}
 	}
-	for news && outputBytes(filepath.Dir(string(d.runDir))) > d.maxOutput {
+	for news && d.unfinished() && outputBytes(filepath.Dir(string(d.runDir))) > d.maxOutput {
+		d.s.notices.notify(errFull.Error())
 		time.Sleep(retryWait)
 	}
 	return nil
+}
+
+// unfinished reports whether some tasks had not ended when the progress was last saved.
+func (d *detachedRun) unfinished() bool {
+	d.saveMu.Lock()
+	defer d.saveMu.Unlock()
+	return d.saved.Done < int64(d.saved.Tasks)
 }
