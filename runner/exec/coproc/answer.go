@@ -19,8 +19,7 @@ func (w *worker) readStdout() (n int) {
 }
 
 // yieldAndRead lets the worker run first if it shares a processor with the loop, and then reads its
-// answer. It returns true if it has read an answer or the end of stdout. Without a call of poll(2),
-// this saves a tenth of the time.
+// answer. It returns true if it has read an answer or the end of stdout.
 func (w *worker) yieldAndRead() bool {
 	if w.pin == nil || w.encoded == 0 || w.Out < 0 {
 		return false

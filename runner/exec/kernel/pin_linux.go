@@ -17,13 +17,7 @@ const Brief = 4 * time.Millisecond
 const (
 	noticed   = 200 * time.Microsecond // how long a thread waits in a system call before the Go runtime notices
 	manyWaits = 64                     // this many noticed waits in a row raise GOMAXPROCS
-
-	crowded    = time.Millisecond // Yield takes longer than this if other processes run, not only the task
-	crowdedFor = 16               // how many times as long Yield then does nothing
 )
-
-// epoch is the zero of the times in Pins.
-var epoch = time.Now()
 
 // Pins keeps the thread that starts a brief task and waits for it on its current processor. The task
 // and the thread take turns. Without a pin, the kernel wakes each of them on any idle processor, and
@@ -35,7 +29,6 @@ var epoch = time.Now()
 type Pins struct {
 	wanted atomic.Bool                                   // attempts are brief, and as many run at once as there are processors
 	waits  atomic.Int32                                  // attempts in a row whose threads waited long
-	until  atomic.Int64                                  // when Yield works again, in nanoseconds since epoch
 	off    atomic.Bool                                   // affinity cannot be changed, or there is only one processor
 	taken  [8 * unsafe.Sizeof(unix.CPUSet{})]atomic.Bool // indexed by processor
 }
@@ -109,21 +102,9 @@ func (pin *Pin) Release() {
 	runtime.UnlockOSThread()
 }
 
-// Yield lets the worker process run, which may be waiting for the same processor. This saves cat a
-// tenth of the time. But it also lets every other process run that waits for that processor, so Yield
-// does nothing for a while after it took long. Without that, cat takes 1.6 times as long beside 20 busy
-// loops on two processors.
-func (pin *Pin) Yield() {
-	until := &pin.of.until
-	start := time.Since(epoch)
-	if int64(start) < until.Load() {
-		return
-	}
-	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-	if end := time.Since(epoch); end-start > crowded {
-		until.Store(int64(end + crowdedFor*(end-start)))
-	}
-}
+// Yield lets the worker process run, which may be waiting for the same processor. Without it, cat takes
+// 1.15 times as long.
+func (pin *Pin) Yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
 // Observe records how long an attempt took, and how many attempts were live when it ended.
 func (p *Pins) Observe(d time.Duration, live int64) {
