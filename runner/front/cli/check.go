@@ -51,7 +51,7 @@ func (o *Options) refusals() (all []UsageError) {
 	}
 	for i := range o.uses {
 		if u := &o.uses[i]; !o.command.takes(u.opt) {
-			refuse(u, u, u.String()+" is not an option of "+strings.TrimSuffix("crew "+o.Do, " "+DoRun), o.command.hintInstead(u.opt))
+			refuse(u, u, u.String()+" is not an option of "+strings.TrimSuffix("crew "+o.Do, " "+DoRun), hintInstead(u.opt))
 		}
 	}
 	for line := range strings.Lines(rules) {
@@ -166,23 +166,10 @@ func (c *command) takes(o *option) bool {
 	return (hasWord(o.commands, tool) || hasWord(o.commands, strings.Replace(c.name, " ", "-", 1))) && (c.operands != takesVerb || o.name == "help")
 }
 
-// hintInstead returns the hint for an option that the command does not take.
-func (c *command) hintInstead(o *option) string {
-	switch {
-	case !hasWord(o.commands, DoRun):
+// hintInstead returns the hint for an option of runs that a command does not take.
+func hintInstead(o *option) string {
+	if !hasWord(o.commands, DoRun) {
 		return "write crew " + o.commands + " before the options"
-	case c.name == DoWork:
-		return "drop %s; give it to the run that submits the tasks"
-	case c.name == DoAttach:
-		return "the tasks have already started: drop %s"
-	}
-	switch o.name {
-	case "arg-file":
-		return "crew ctl add brings the tasks: drop %s, and write crew ctl add - < FILE"
-	case "buffer":
-		return "crew ctl add fills the queue: write --max-queued N"
-	case "retry-failed":
-		return "crew ctl retry runs failed tasks again: drop %s"
 	}
 	return "drop %s"
 }

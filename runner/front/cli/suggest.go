@@ -31,11 +31,7 @@ func (c *command) unknownShort(arg string, i int) error {
 
 // errNoOption returns the error for an unknown option of a command with few options.
 func (c *command) errNoOption(spelled string) error {
-	hint := "it takes " + oneOf(c.optionNames())
-	if c.operands == takesVerb {
-		hint = "options follow the verb, as in " + c.usage()
-	}
-	return &UsageError{"crew " + c.name + " has no option " + spelled, hint}
+	return &UsageError{"crew " + c.name + " has no option " + spelled, "see crew " + c.name + " --help"}
 }
 
 const seeHelp = "see crew --help"

@@ -83,9 +83,6 @@ func splitGroups(operands []string) (command []string, groups []input.Group, err
 		case !strings.HasPrefix(separator, "::::"):
 			g := &groups[len(groups)-1]
 			g.Values = append(g.Values, w)
-		case len(w) > 1 && w[0] == '-':
-			return nil, nil, &UsageError{task.Quote(w) + " is among the files of ::::",
-				"options come before the command; " + task.Quote("./"+w) + " is a file"}
 		default:
 			groups = append(groups, input.Group{File: w, Linked: separator == "::::+"})
 		}
@@ -101,9 +98,6 @@ func (c *command) errVerb(operands []string) error {
 	}
 	word := operands[0]
 	hint := didYouMean(word, verbs, "", "see crew "+c.name+" --help")
-	if commandNamed("ctl "+word) != nil {
-		hint = "write crew ctl " + word + " --run engine:URL/RUN"
-	}
 	return &UsageError{fmt.Sprintf("crew %s knows no %q", c.name, word), hint}
 }
 
@@ -153,7 +147,7 @@ func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 		return &UsageError{fmt.Sprintf("%q is not the number of a task", w), hint}
 	}
 	if c.operands == takesTask && len(ctl.Tasks) > 1 {
-		return &UsageError{"crew " + c.name + " takes one task", "if the first is a run, write --run " + operands[0] + " " + operands[1]}
+		return c.errOperands("%q is one word too many", operands[1])
 	}
 	return nil
 }
