@@ -111,8 +111,8 @@ func (p *plan) planOutput(o *cli.Options, getenv func(string) string, person boo
 		p.Show = task.ShowNothing // the output goes to the tasks' own runs
 	}
 	p.FailedOnly = out.FailedOnly && !show.DryRun
-	if show.DryRun && p.Streams() {
-		p.Show = task.ShowBlocks // no task runs that could write by itself
+	if show.DryRun {
+		p.Show = task.ShowBlocks // the commands, in place of the output
 	}
 	p.ci = ciServer(o, getenv)
 	p.tellFailures = (person || p.ci != "none") && !show.Quiet && o.Do != cli.DoWork
