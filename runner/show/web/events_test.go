@@ -183,5 +183,5 @@ func TestOtherPlaces(t *testing.T) {
 	code, _ := f.get("run/" + run + "/X" + place + "parts")
 	require.Equal(t, 410, code)
 	status, reply := f.do("run/"+run+"/X"+place, `{"op":"stop"}`)
-	require.Equal(t, 410, status, reply.Error)
+	require.Equal(t, 409, status, reply.Error)
 }

@@ -105,7 +105,7 @@ func TestSteering(t *testing.T) {
 	require.Empty(t, b.next().name)
 	p.Wait()
 	status, reply := s.do(path, `{"op":"pause"}`)
-	require.Equal(t, http.StatusGone, status)
+	require.Equal(t, http.StatusConflict, status)
 	require.NotEmpty(t, reply.Error)
 	require.Contains(t, s.open(pid), path[:strings.LastIndex(path, "-")], "it is still shown")
 	_, list := s.get("")
