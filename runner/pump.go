@@ -7,6 +7,7 @@ import (
 
 	"crew/runner/decide/core"
 	"crew/runner/decide/task"
+	"crew/runner/exec/kernel/stack"
 )
 
 // pump passes batches of events to the sinks, in a goroutine of its own.
@@ -43,6 +44,7 @@ func (p *pump) take(empty []task.Event) (events []task.Event, last bool) {
 
 // run takes and consumes events until the last one, and then closes the sinks.
 func (p *pump) run() {
+	stack.Grow()
 	var ticks <-chan time.Time
 	if p.tick > 0 {
 		t := time.NewTicker(p.tick)

@@ -6,6 +6,7 @@ import (
 
 	"crew/runner/decide/core"
 	"crew/runner/decide/task"
+	"crew/runner/exec/kernel/stack"
 )
 
 // handoff holds the attempts that the door leaves to the goroutine that called it.
@@ -27,6 +28,7 @@ func (t *handoff) begin(s *core.Start) {
 
 // work runs an attempt and then the attempts that start in its place.
 func (r *Run) work(t *handoff) {
+	stack.Grow()
 	r.recordStarts(t)
 	for len(t.attempts) > 0 {
 		res := r.prepare(t.one[0])
@@ -127,6 +129,7 @@ func (r *Run) serve(slot task.Slot) {
 
 // read is the reader.
 func (r *Run) read() {
+	stack.Grow()
 	number := r.core.Number
 	buffered := func() bool { return false }
 	if s, ok := r.src.(interface{ Buffered() bool }); ok {

@@ -49,7 +49,7 @@ func appendTagged(all []tagged, t reflect.Type, path string) []tagged {
 		if option || strings.HasPrefix(string(f.Tag), "heading:") {
 			all = append(all, tagged{f.Name, path, f.Tag})
 		}
-		if f.Type.Kind() == reflect.Struct && !option {
+		if f.Type.Kind() == reflect.Struct && !option && f.Type.PkgPath() == t.PkgPath() {
 			all = appendTagged(all, f.Type, path+f.Name+".")
 		}
 	}
