@@ -48,35 +48,6 @@ func TestDelayIsOrdered(t *testing.T) {
 	}
 }
 
-func TestReorder(t *testing.T) {
-	for round := range crewtest.Rounds(30) {
-		r := crewtest.Rand(t, round)
-		next := 1 + r.Uint64N(3)
-		o, put := NewReorder(next), map[uint64]bool{}
-		for range 2000 {
-			n := next + r.Uint64N(300)*r.Uint64N(2)
-			if !put[n] {
-				o.Put(n)
-			}
-			for put[n] = true; put[next]; next++ {
-			}
-			require.Equal(t, next, o.Base())
-		}
-		o.Put(next + 400)
-		require.Panics(t, func() { o.Put(next + 400) }, "it was put before")
-		require.Panics(t, func() { o.Put(next - 1) }, "all before the base were")
-	}
-	var o Reorder
-	o.Put(0)
-	for n := range uint64(10_000) {
-		o.Put(n + 2)
-	}
-	require.EqualValues(t, 1, o.Base(), "the first is missing")
-	o.Put(1)
-	require.EqualValues(t, 10_002, o.Base())
-	require.Empty(t, o.later.list, "nothing is kept of what is complete")
-}
-
 func TestRangesAreASet(t *testing.T) {
 	for round := range crewtest.Rounds(100) {
 		rnd := crewtest.Rand(t, round)

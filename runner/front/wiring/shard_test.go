@@ -3,8 +3,6 @@ package wiring
 import (
 	"fmt"
 	"io"
-	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -119,28 +117,4 @@ func joblogOf(t *testing.T, list []*task.Task, took func(*task.Task) int) (path 
 	}
 	require.NoError(t, j.Close(task.Stats{}))
 	return path
-}
-
-func TestSharesByTimesAreEven(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(3, 4))
-	var lines []string
-	cost := map[string]int{}
-	for i := range 300 {
-		cost[fmt.Sprint("t ", i)] = 1 + int(100*math.Exp(2*rnd.NormFloat64()))
-		lines = append(lines, fmt.Sprint(i))
-	}
-	took := func(tk *task.Task) int { return cost[tk.CommandLine(tk.Argv)] }
-	stdin := strings.Join(lines, "\n")
-	log := joblogOf(t, tasksOf(t, stdin, "t", "{}"), took)
-	for _, n := range []int{1, 2, 4} {
-		sum, most := 0, 0
-		for k := 1; k <= n; k++ {
-			share := 0
-			for _, tk := range tasksOf(t, stdin, "--shard", fmt.Sprintf("%d/%d", k, n), "--times", log, "t", "{}") {
-				share += took(tk)
-			}
-			sum, most = sum+share, max(most, share)
-		}
-		require.Less(t, float64(most), 1.01*float64(sum)/float64(n))
-	}
 }

@@ -1,21 +1,17 @@
 package report
 
 import (
-	"bytes"
 	"encoding/xml"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/text/runes"
-	"golang.org/x/text/transform"
 
 	"crew/runner/crewtest"
 	"crew/runner/decide/task"
@@ -83,27 +79,6 @@ func TestJUnitHostile(t *testing.T) {
 	for _, s := range []string{got.Suite.Name, got.Suite.Case.Out, got.Suite.Case.Err} {
 		require.Equal(t, clean, strings.TrimRight(s, "\ufffd"))
 	}
-}
-
-// FuzzXMLText checks that the boundaries of writes do not matter.
-func FuzzXMLText(f *testing.F) {
-	f.Add([]byte("a<\xe2\x82\xac>\r\n\x00\xff&\"]]>"), 3)
-	f.Add([]byte("\xed\xa0\x80\xef\xbf\xbf\xe2\x82"), 1)
-	f.Fuzz(func(t *testing.T, p []byte, size int) {
-		var whole, cut bytes.Buffer
-		enc := xml.NewEncoder(&whole)
-		require.NoError(t, enc.EncodeToken(xml.CharData(p)))
-		require.NoError(t, enc.Flush())
-		enc = xml.NewEncoder(&cut)
-		x := transform.NewWriter(xmlText{enc}, runes.ReplaceIllFormed())
-		for part := range slices.Chunk(p, max(1, size%16)) {
-			_, err := x.Write(part)
-			require.NoError(t, err)
-		}
-		require.NoError(t, x.Close())
-		require.NoError(t, enc.Flush())
-		require.Equal(t, whole.String(), cut.String())
-	})
 }
 
 type unreadable struct{ spool.Text }
