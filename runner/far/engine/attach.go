@@ -58,13 +58,8 @@ func (a *attached) open(name string) (err error) {
 	if a.run, err = a.s.findRun(a.ctx, name); err != nil {
 		return err
 	}
-	switch r := a.run; {
-	case r.Version != Version:
-		return fmt.Errorf("run %s was detached by another version of crew: %w", r.Run, &versionError{r.Version})
-	case r.State == runLeft:
-		return fmt.Errorf("%s is not a run: it is a request to add tasks that waits for a crew serve", r.Run)
-	case r.Progress == nil:
-		return fmt.Errorf("run %s is not detached: its submitter, process %d on %s, shows the results", r.Run, r.PID, task.Printable(r.Host))
+	if a.run.Progress == nil || a.run.For != "" {
+		return fmt.Errorf("run %s is not detached", a.run.Run)
 	}
 	a.tasks, a.journal, a.outputs = a.lines(tasksFile), a.lines(journalFile), a.file(outputFile)
 	return nil

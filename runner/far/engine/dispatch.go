@@ -151,9 +151,6 @@ func (d *dispatcher) carryOut(o *Order, a *Answer) (err error) {
 		a.Data, err = h.read(o.File, o.At)
 		return err
 	case opTalk:
-		if h.state() == runRunning {
-			return errors.New("it is running")
-		}
 		return talk(&h.remoteClients, o, a)
 	case opForget:
 		return d.forget(h)

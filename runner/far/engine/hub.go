@@ -165,16 +165,14 @@ func (h *hub) file(name string) string { return filepath.Join(h.dir, name) }
 
 // openUsers loads the users, and loads or makes the owner's password.
 func (h *hub) openUsers() (*credentials.Users, error) {
-	switch c, err := address.Read(h.file(ownerFile)); {
-	case err == nil && c.Password != "":
-		h.password = c.Password
-	case err == nil:
-		return nil, fmt.Errorf("there is no password in %s: remove the file, and the hub makes a new one", h.file(ownerFile))
-	case !errors.Is(err, os.ErrNotExist):
-		return nil, err
-	default:
-		h.password = rand.Text()
+	c, err := address.Read(h.file(ownerFile))
+	if errors.Is(err, os.ErrNotExist) {
+		c, err = &address.Context{}, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	h.password = cmp.Or(c.Password, rand.Text())
 	return credentials.OpenUsers(h.dir, h.password, rightsOf)
 }
 

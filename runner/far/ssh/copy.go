@@ -75,9 +75,7 @@ func (ps *programs) get(platform string) (p *program, err error) {
 // openProgram opens and hashes the program for a platform. See programs.get.
 func openProgram(platform string) (*program, error) {
 	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return nil, os.NewSyscallError("uname", err)
-	}
+	_ = unix.Uname(&u) // never fails
 	own := unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Machine[:])
 	path, err := kernel.OwnPath()
 	if platform != "" {
@@ -90,7 +88,7 @@ func openProgram(platform string) (*program, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", programName, err)
+		return nil, err
 	}
 	h, p := sha256.New(), &program{file: f, platform: cmp.Or(platform, own)}
 	if p.size, err = io.Copy(h, f); err != nil {
