@@ -189,7 +189,7 @@ func (w underRun) give(n int) *Attempt {
 		return id != ""
 	}, "the worker")
 	given := make(chan bool, 1)
-	outbox.New(w.s.requester).Send(taskSubject("q", id, w.s.user, "run"), encode(kindAttempt, a), func() { given <- true })
+	outbox.New(w.s.requester).Send(w.model.Context(), taskSubject("q", id, w.s.user, "run"), encode(kindAttempt, a), func() { given <- true })
 	crewtest.Receive(w.model.T, given, "an answer")
 	return a
 }
@@ -231,7 +231,9 @@ func TestEndOfRunWithFullOutbox(t *testing.T) {
 		w.give(6)
 		w.give(7) // it waits for its turn
 		time.Sleep(time.Second)
-		w.crew.out.Send(resultSubject(w.s.user, "run", "w"), make([]byte, 64<<20), func() {})
+		w.crew.mu.Lock()
+		w.crew.out.Send(w.crew.runs[runKey(w.s.user, "run")].ctx, resultSubject(w.s.user, "run", "w"), make([]byte, 64<<20), func() {})
+		w.crew.mu.Unlock()
 		w.beat(Heartbeat{Epoch: 1, Over: true})
 		since := time.Now()
 		w.crew.out.Flush()

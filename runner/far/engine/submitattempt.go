@@ -13,8 +13,6 @@ import (
 type attemptTable struct {
 	out *outbox.Outbox
 
-	sending sync.Mutex // held while messages to a worker are sent or dropped; may be taken with mu held
-
 	mu      sync.Mutex
 	byKey   map[attemptKey]*pendingAttempt
 	sent    map[int]chan struct{}       // by slot: pendingAttempt.sent of the latest attempt
@@ -165,21 +163,10 @@ func (tab *attemptTable) remove(key attemptKey) {
 	}
 }
 
-// send sends a message to a worker unless the worker is lost. It calls delivered once the message has
+// send sends a message to a worker until the worker is lost. It calls delivered once the message has
 // arrived.
 func (tab *attemptTable) send(w *remoteWorker, msg []byte, delivered func()) {
-	tab.sending.Lock()
-	defer tab.sending.Unlock()
-	if w.ctx.Err() == nil {
-		tab.out.Send(w.tasks, msg, delivered)
-	}
-}
-
-// dropMessages drops the undelivered messages to a worker that is lost.
-func (tab *attemptTable) dropMessages(w *remoteWorker) {
-	tab.sending.Lock()
-	defer tab.sending.Unlock()
-	tab.out.Drop(func(subject string) bool { return subject == w.tasks })
+	tab.out.Send(w.ctx, w.tasks, msg, delivered)
 }
 
 // Close does nothing. See runner.Sink.

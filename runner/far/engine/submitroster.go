@@ -211,7 +211,6 @@ func (x *submitter) loseLocked(w *remoteWorker, why string) {
 		go x.Notice(fmt.Sprintf("worker %s is lost: %s; %s", w.host, why, then))
 	}
 	w.lost(err)
-	x.attempts.dropMessages(w)
 }
 
 // checkWorkers tells workers on leaving hosts to drain. It reports whether workers are silent, and with

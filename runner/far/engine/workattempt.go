@@ -27,6 +27,7 @@ type heldAttempt struct {
 
 	// under worker.mu
 
+	run    *runState
 	task   *task.Task // of this worker's run; nil until the whole attempt has arrived
 	phase  phase
 	stop   stopReason
@@ -64,6 +65,26 @@ type runState struct {
 	heard     time.Duration // time since boot of the last heartbeat
 	suspended bool
 	silent    bool // its attempts were ended for lack of heartbeats; if it reappears, it is told that they are lost
+
+	ctx  context.Context // of the messages to the run
+	drop context.CancelFunc
+}
+
+// runLocked returns the state of a run. The caller must hold mu.
+func (w *worker) runLocked(run string) *runState {
+	r := w.runs[run]
+	if r == nil {
+		r = &runState{heard: w.s.now()}
+		r.ctx, r.drop = context.WithCancel(context.Background())
+		w.runs[run] = r
+	}
+	return r
+}
+
+// dropMessages drops the undelivered messages to the run. The caller must hold worker.mu.
+func (r *runState) dropMessages() {
+	r.drop()
+	r.ctx, r.drop = context.WithCancel(context.Background())
 }
 
 // receive handles a message with attempts.
@@ -180,8 +201,8 @@ func (w *worker) accept(h *heldAttempt) bool {
 	if h.lease.lost || w.held[h.ID] != nil || run != nil && h.Epoch < run.epoch || !w.seen.add(h.Token, time.Now()) {
 		return false
 	}
-	if run == nil {
-		w.runs[h.Run] = &runState{epoch: h.Epoch, heard: w.s.now()}
+	if h.run = w.runLocked(h.Run); run == nil {
+		h.run.epoch = h.Epoch
 	}
 	w.held[h.ID] = h
 	if w.state != ready {

@@ -50,7 +50,6 @@ func (w *worker) maintainLease() {
 		case <-w.s.refused:
 			w.s.nc.Close() // so that expire finds the lease lost
 			w.expire()
-			w.dropMessages()
 			return
 		case <-status:
 			w.renewSoon()
@@ -221,8 +220,10 @@ func (w *worker) expire() {
 	for _, h := range held {
 		w.forgetLocked(h)
 	}
+	for _, r := range w.runs {
+		r.dropMessages()
+	}
 	clear(w.runs)
-	w.dropMessages() // with mu held, so no message of the next lease is dropped
 	w.mu.Unlock()
 	w.cancelTasks(tasks, true)
 	w.seats.End(func(*Seat) bool { return true })
@@ -239,9 +240,6 @@ func (w *worker) expire() {
 	w.Notice(text)
 	w.renewSoon()
 }
-
-// dropMessages drops all undelivered messages.
-func (w *worker) dropMessages() { w.out.Drop(func(string) bool { return true }) }
 
 // leasedLocked reports whether a lease still holds. It does not once the connection is closed for
 // good, which happens to workers of --ssh. The caller must hold mu.

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -131,11 +130,7 @@ func (w *worker) endEpochs(l *lease, run string, epoch uint64) error {
 // resends the results that are kept of them. For exited see Seats.End.
 func (w *worker) refuseEpochs(run string, epoch uint64) (exited []<-chan struct{}) {
 	w.mu.Lock()
-	r := w.runs[run]
-	if r == nil {
-		r = &runState{heard: w.s.now()}
-		w.runs[run] = r
-	}
+	r := w.runLocked(run)
 	if epoch > r.epoch {
 		r.epoch = epoch
 		w.resendLocked(run, epoch)
@@ -166,7 +161,7 @@ func (w *worker) forgetRun(run string, epoch uint64) {
 			w.forgetLocked(h)
 		}
 	}
-	w.dropRunMessages(run)
+	w.runLocked(run).dropMessages()
 	w.mu.Unlock()
 }
 
@@ -236,7 +231,7 @@ func (w *worker) endSilentRuns() {
 				w.loseLocked(h)
 			}
 		}
-		w.dropRunMessages(run)
+		r.dropMessages()
 	}
 	w.mu.Unlock()
 	w.cancelTasks(tasks, w.cluster)
@@ -246,9 +241,4 @@ func (w *worker) endSilentRuns() {
 		}
 		w.seats.End(func(seat *Seat) bool { return seat.Run == run })
 	}
-}
-
-// dropRunMessages drops the undelivered messages to a run.
-func (w *worker) dropRunMessages(run string) {
-	w.out.Drop(func(subject string) bool { return strings.HasPrefix(subject, "crew.r."+run+".") }) // see resultSubject
 }

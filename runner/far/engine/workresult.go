@@ -88,7 +88,7 @@ func (p *publisher) run(run context.Context, h *heldAttempt, a task.Attempt) *ta
 	defer cancel(nil)
 	defer context.AfterFunc(run, func() { cancel(context.Cause(run)) })()
 	p.w.mu.Lock()
-	over := h.stoppedLocked()
+	over, sending := h.stoppedLocked(), h.run.ctx
 	if !over {
 		h.phase = phaseBegun
 	}
@@ -99,7 +99,7 @@ func (p *publisher) run(run context.Context, h *heldAttempt, a task.Attempt) *ta
 	if h.Live {
 		ended := make(chan struct{})
 		defer close(ended)
-		go p.w.sendLive(h, a.Task.ID, ended)
+		go p.w.sendLive(sending, h, a.Task.ID, ended)
 	}
 	if len(h.Take)+len(h.Return)+len(h.Makes) == 0 {
 		return p.Executor.Run(ctx, a)
@@ -159,8 +159,7 @@ func (w *worker) finish(h *heldAttempt, r *task.Result) {
 		w.forgetLocked(h)
 	case !w.leasedLocked(h.lease): // expire forgets it
 	case h.stop == stopSilent:
-		lost := w.loseLocked(h)
-		if r := w.runs[h.Run]; r != nil && !r.silent {
+		if lost := w.loseLocked(h); !h.run.silent {
 			w.sendResultLocked(lost)
 		}
 	default:
@@ -174,14 +173,14 @@ func (w *worker) loseLocked(h *heldAttempt) *heldAttempt {
 	w.forgetLocked(h)
 	a := &Attempt{ID: h.Attempt.ID, Token: h.Token, Trip: travel.Trip{User: h.User}}
 	result := encode(kindFinal, &Final{ID: a.ID, Token: a.Token, Facts: task.Facts{Outcome: task.Lost}})
-	lost := &heldAttempt{worker: w, lease: h.lease, ID: h.ID, Attempt: a, cancel: h.cancel, phase: phaseEnded, result: result}
+	lost := &heldAttempt{worker: w, lease: h.lease, run: h.run, ID: h.ID, Attempt: a, cancel: h.cancel, phase: phaseEnded, result: result}
 	w.held[h.ID] = lost
 	return lost
 }
 
 // sendResultLocked sends the result of an attempt. The caller must hold mu.
 func (w *worker) sendResultLocked(h *heldAttempt) {
-	w.out.Send(h.resultSubject(), h.result, func() {
+	w.out.Send(h.run.ctx, h.resultSubject(), h.result, func() {
 		w.mu.Lock()
 		h.phase = phaseReported
 		if w.heldChanged.Broadcast(); !h.Keep && len(h.blobs) == 0 {
@@ -241,7 +240,7 @@ func (w *worker) setOutput(as *FinalOutput, o task.Output) (err error) {
 
 // sendLive sends the outputs of a running attempt, part by part as the submitter confirms them, until it
 // has ended.
-func (w *worker) sendLive(h *heldAttempt, id uint64, ended <-chan struct{}) {
+func (w *worker) sendLive(ctx context.Context, h *heldAttempt, id uint64, ended <-chan struct{}) {
 	local, ok := w.local.(interface {
 		Live(id uint64) (stdout, stderr task.Live, attempt int)
 	})
@@ -264,7 +263,7 @@ func (w *worker) sendLive(h *heldAttempt, id uint64, ended <-chan struct{}) {
 			}
 		}
 		if pause == 0 {
-			w.out.Send(h.resultSubject(), encode(kindFinal, f), func() { nudge(taken) })
+			w.out.Send(ctx, h.resultSubject(), encode(kindFinal, f), func() { nudge(taken) })
 			select {
 			case <-taken:
 			case <-ended:

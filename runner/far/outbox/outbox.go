@@ -37,8 +37,7 @@ type message struct {
 
 // queue holds the messages of one subject.
 type queue struct {
-	ctx      context.Context // done once the queue is dropped
-	drop     context.CancelFunc
+	ctx      context.Context
 	messages []message // not sent yet
 	size     int       // bytes in messages
 	senders  int       // goroutines that send messages
@@ -67,29 +66,15 @@ func (o *Outbox) settleLocked(n int) {
 	o.settled.Broadcast()
 }
 
-// Drop forgets the unanswered messages of all subjects that match, without calling their done.
-func (o *Outbox) Drop(match func(subject string) bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for subject, q := range o.queues {
-		if match(subject) {
-			q.drop()
-			o.settleLocked(len(q.messages))
-			q.messages = nil
-			delete(o.queues, subject)
-		}
-	}
-}
-
-// Send sends a message. A goroutine calls done when it is answered. If the connection is closed, the
-// message is dropped, and done is not called.
-func (o *Outbox) Send(subject string, data []byte, done func()) {
+// Send sends a message. A goroutine calls done when it is answered. If ctx is done before, or the
+// connection is closed, the message is dropped, and done is not called. As long as ctx is not done, it
+// must be the same for all messages of a subject.
+func (o *Outbox) Send(ctx context.Context, subject string, data []byte, done func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	q := o.queues[subject]
-	if q == nil {
-		q = &queue{}
-		q.ctx, q.drop = context.WithCancel(context.Background())
+	if q == nil || q.ctx.Err() != nil {
+		q = &queue{ctx: ctx}
 		o.queues[subject] = q
 	}
 	q.messages = append(q.messages, message{data, done})

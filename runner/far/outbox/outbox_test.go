@@ -38,7 +38,7 @@ func TestOutboxCombines(t *testing.T) {
 	const n = 1000
 	var done atomic.Int32
 	for i := range n {
-		out.Send("to", []byte(strconv.Itoa(i)+" "), func() {
+		out.Send(t.Context(), "to", []byte(strconv.Itoa(i)+" "), func() {
 			if done.Add(1) == n {
 				time.Sleep(20 * time.Millisecond) // long enough for a flush that does not wait for it
 				done.Add(1)
@@ -80,11 +80,11 @@ func TestOutboxDoesNotAwaitAnswers(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, nc.Flush())
 	for range maxBatches {
-		out.Send("to", []byte("a"), func() {})
+		out.Send(t.Context(), "to", []byte("a"), func() {})
 		crewtest.Receive(t, got, "a message")
 		time.Sleep(batchEvery)
 	}
-	out.Send("to", []byte("a"), func() {})
+	out.Send(t.Context(), "to", []byte("a"), func() {})
 	time.Sleep(batchEvery)
 	require.Empty(t, got)
 }
@@ -98,10 +98,10 @@ func TestUnansweredDoesNotBlockOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, nc.Flush())
 	for range 2 {
-		out.Send("silent", make([]byte, Piece), func() { t.Error("it is answered") })
+		out.Send(t.Context(), "silent", make([]byte, Piece), func() { t.Error("it is answered") })
 	}
 	answered := make(chan bool, 1)
-	out.Send("other", []byte("a"), func() { answered <- true })
+	out.Send(t.Context(), "other", []byte("a"), func() { answered <- true })
 	crewtest.Receive(t, answered, "the answer of the other one")
 }
 

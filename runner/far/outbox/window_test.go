@@ -57,7 +57,7 @@ func TestOutboxWaitsForAnswers(t *testing.T) {
 	require.NoError(t, nc.Flush())
 	const n, size = 50, 20 << 10
 	for i := range n {
-		out.Send("to."+strconv.Itoa(i), make([]byte, size), func() {})
+		out.Send(t.Context(), "to."+strconv.Itoa(i), make([]byte, size), func() {})
 	}
 	for range n {
 		m := crewtest.Receive(t, received, "a message")
