@@ -157,12 +157,8 @@ func (c *compiler) parseError(err error) error {
 	}
 	place, text, _ := strings.Cut(err.Error(), ": ")
 	line, _, _ := strings.Cut(place, ":")
-	text = "line " + line + ": " + text
-	if len(c.marks) > 0 {
-		text = strings.ReplaceAll(text, markText, hideBytes(c.marks[0].piece.text))
-	}
-	return fmt.Errorf("syntax error in the command (%s): "+
-		"correct it, or give the command as separate words", strings.ToValidUTF8(showBytes(text), "?"))
+	text = strings.ToValidUTF8(strings.ReplaceAll(showBytes(text), hole, "{}"), "?")
+	return fmt.Errorf("syntax error in the command (line %s: %s): correct it, or give the command as separate words", line, text)
 }
 
 // restoreText turns the first mark that is not a placeholder, as in a comment or after $, back into text.

@@ -258,9 +258,8 @@ func (s *site) arithmeticPlace() place {
 		return place{how: inDouble, check: digits}
 	case !ok || w.Lit() != markText:
 		return refuseNumber
-	}
-	if before := s.c.src[:s.mark.at]; lastIndex[*syntax.LetClause](s.stack) < 0 && (strings.HasSuffix(before, "-") || strings.HasSuffix(before, "+")) {
-		return place{how: apart, check: number} // in let, a blank would end the word
+	case strings.HasSuffix(s.c.src[:s.mark.at], "-") && lastIndex[*syntax.LetClause](s.stack) < 0: // in let, a blank would end the word
+		return place{how: apart, check: number}
 	}
 	return place{how: inDouble, check: number}
 }

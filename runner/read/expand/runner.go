@@ -89,8 +89,7 @@ func (r runner) isOption(a arg) bool {
 	return a.isStatic() && (strings.HasPrefix(a.text, "-") || r.isShell && startsOption(a.text))
 }
 
-// insertsInput reports whether a is an option of xargs, perhaps that of BSD, by which its input becomes part of
-// other words.
+// insertsInput reports whether a is an option of xargs, from GNU or BSD, that makes its input part of other words.
 func insertsInput(a arg) bool { return replaces().MatchString(a.text) }
 
 var replaces = lazily(`^-\w*[IiJ]|^--r`)

@@ -84,12 +84,11 @@ func OpenBlocks(cfg BlocksConfig) (*Blocks, error) {
 }
 
 // seekable returns r as a regular file, with its offset and size, or nil. It returns nil for files
-// of proc(5) and sysfs(5), because their sizes are wrong.
+// of proc(5), which have no size.
 func seekable(r io.Reader) (f *os.File, at, size int64) {
 	f, _ = r.(*os.File)
 	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
-		n, _ := f.ReadAt(make([]byte, 1), st.Size()-1)
-		if at, err = f.Seek(0, io.SeekCurrent); err == nil && n > 0 {
+		if at, err = f.Seek(0, io.SeekCurrent); err == nil {
 			return f, at, max(at, st.Size())
 		}
 	}
