@@ -54,7 +54,7 @@ func (c *cutter) next(t content, off int64) (int64, error) {
 			return p, err
 		}
 	}
-	return c.endAfter(t, max(c.firstBoundary(off), to-int64(c.ending)+1))
+	return c.endAfter(t, max(c.firstBoundary(off), to-int64(c.ending)))
 }
 
 // nextByCount is next with a limit on the number of records.
