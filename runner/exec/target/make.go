@@ -120,10 +120,8 @@ func (f *Files) checkKind(o *out) error {
 		return nil
 	case format != unix.S_IFDIR:
 		return fmt.Errorf("%s cannot be made: it is a device, a pipe or a socket", o.name)
-	case f.Journal:
-		return fmt.Errorf("%s is a directory, which only a run on this machine can make", o.name)
 	}
-	return fmt.Errorf("%s is a directory, and only a journal can tell whether it is complete: add --state DIR", o.name)
+	return fmt.Errorf("%s is a directory, which only a run on this machine with --state can make", o.name)
 }
 
 func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
