@@ -2,7 +2,6 @@ package core
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -97,11 +96,8 @@ func (c *Core) shouldRead() bool {
 
 // admit takes a task into the run.
 func (c *Core) admit(t *task.Task) {
-	if c.end.sealed {
+	if c.end.sealed { // the reader was reading it meanwhile
 		return
-	}
-	if !c.input.exists(t.ID) {
-		panic(fmt.Sprintf("internal error: task %d of %d admitted", t.ID, c.input.lastID.Load()))
 	}
 	c.output.emit(task.Event{Kind: task.Admitted, ID: t.ID, Task: t})
 	if len(c.spare) == 0 {

@@ -213,15 +213,12 @@ func (c *Core) applyEnd(e *entry) {
 	c.noteInterrupt(r)
 }
 
-// freeSlot gives up the task's slot, if it holds one.
+// freeSlot gives up the task's slot.
 func (c *Core) freeSlot(e *entry) {
-	if e.slot == nil {
-		return
-	}
 	at := c.pool.vacate(e)
 	c.noteStarted(e)
 	if m := &c.pool.machine; m.ending == e {
-		m.ending, m.stale = nil, m.samplePending
+		m.ending = nil
 	}
 	c.queue.ready.Done(at.id, &e.item, e.again)
 	c.queue.caps.returnUnits(e)
