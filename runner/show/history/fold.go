@@ -310,13 +310,11 @@ func (f *Fold) attemptEnded(r *run, o *openTask, l *Line, final bool) {
 func (f *Fold) retried(r *run, l *Line) {
 	o := f.taskOf(l)
 	f.attemptEnded(r, o, l, false)
-	if l.Outcome != task.Cancelled { // a cancelled attempt is no retry: its run ended, and the next one repeats the task
+	if l.Outcome.Failed() && !l.Outcome.Replaced() { // otherwise the next attempt is no retry
+		o.failed = true
 		f.count(l, func(t *tally) { t.Retries++ })
 	}
 	o.current, o.attempt = nil, l.Attempt
-	if l.Outcome.Failed() && !l.Outcome.Replaced() {
-		o.failed = true
-	}
 	o.addFailure(l)
 	f.keepOpen(l.Task, o)
 	f.startWait(l.Task, l.At)

@@ -222,7 +222,7 @@ func (m *model) figures(which func(*modelTry) bool) (f Figures, ran []time.Durat
 			if a.outcome != task.Cancelled && a.outcome != task.NotRun {
 				ran = append(ran, time.Duration(a.took*1e9))
 			}
-		case a.outcome != 0:
+		case a.outcome != 0 && !a.outcome.Replaced():
 			f.Retries++
 		}
 	}
@@ -278,7 +278,7 @@ func (m *model) checkRuns(r *Report) {
 		}
 		for i := range m.tries {
 			a := &m.tries[i]
-			require.True(m, known[kind.name(a)] || a.outcome == 0 || kind.has != nil && !kind.has(a), kind.name(a))
+			require.True(m, known[kind.name(a)] || a.outcome == 0 || a.outcome.Replaced() && !a.final || kind.has != nil && !kind.has(a), kind.name(a))
 		}
 	}
 }
