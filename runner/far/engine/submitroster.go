@@ -251,8 +251,8 @@ func (x *submitter) leaving(w *remoteWorker) bool {
 }
 
 // SetHosts replaces the hosts of the run. Workers on hosts that are not in list drain and leave.
-func (x *submitter) SetHosts(list []cli.Host) error {
-	return x.hosts.Set(x.hosts.workers(x.Call, list))
+func (x *submitter) SetHosts(list []cli.Host) {
+	x.hosts.Set(x.hosts.workers(x.Call, list))
 }
 
 // all returns the workers of the run.

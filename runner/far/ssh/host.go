@@ -171,7 +171,7 @@ func (h *host) command(ctx context.Context) (cmd *exec.Cmd, err error) {
 		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CREW_OPTS=") })
 	} else {
 		// Every login shell understands this. /bin/sh reads the script from stdin.
-		cmd = exec.CommandContext(ctx, h.all.c.ssh(), h.sshArgs("exec /bin/sh")...)
+		cmd = exec.CommandContext(ctx, h.all.c.SSH, h.sshArgs("exec /bin/sh")...)
 	}
 	// Ctrl-C at the terminal must not reach the child. It also ends when its standard input does.
 	cmd.SysProcAttr = kernel.DieWithParent(&syscall.SysProcAttr{Setsid: true}, syscall.SIGKILL)

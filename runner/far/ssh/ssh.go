@@ -36,17 +36,6 @@ type Host struct {
 	Mark   string   // identifies its worker to Leaving
 }
 
-// Validate returns an error if a host needs ssh and ssh is not installed.
-func (c Config) Validate() error {
-	needed := slices.ContainsFunc(c.Hosts, func(h Host) bool { return h.Target != "" })
-	if _, err := exec.LookPath(c.ssh()); needed && err != nil {
-		return errors.New("--ssh needs the program ssh, which is not in PATH: install openssh-client")
-	}
-	return nil
-}
-
-func (c *Config) ssh() string { return cmp.Or(c.SSH, "ssh") }
-
 // maxCopies limits how many copies of crew-engine are in transit at once.
 const maxCopies = 8
 
@@ -65,10 +54,13 @@ type Hosts struct {
 }
 
 // Start starts a worker on each host. If a host cannot be reached or loses its worker, it is tried
-// again until Close. A worker that exits with status 0 is not restarted.
+// again until Close. A worker that exits with status 0 is not restarted. Start returns an error if a host
+// needs ssh and ssh is not installed.
 func Start(c Config) (*Hosts, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
+	c.SSH = cmp.Or(c.SSH, "ssh")
+	needed := slices.ContainsFunc(c.Hosts, func(h Host) bool { return h.Target != "" })
+	if _, err := exec.LookPath(c.SSH); needed && err != nil {
+		return nil, errors.New("--ssh needs the program ssh, which is not in PATH: install openssh-client")
 	}
 	p := &Hosts{c: c, copies: make(chan struct{}, maxCopies)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())

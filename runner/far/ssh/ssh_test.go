@@ -217,8 +217,10 @@ func TestRestart(t *testing.T) {
 // Only another machine needs ssh.
 func TestNoSSH(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	require.NoError(t, Config{Hosts: []Host{{}}}.Validate())
-	_, err := Start(Config{Hosts: []Host{{}, {Target: "web1"}}})
+	p, err := Start(Config{})
+	require.NoError(t, err)
+	p.Close()
+	_, err = Start(Config{Hosts: []Host{{}, {Target: "web1"}}})
 	require.ErrorContains(t, err, "install openssh-client")
 }
 

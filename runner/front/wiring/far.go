@@ -179,7 +179,7 @@ const hostsInterval = time.Second
 // watchHosts rereads the files of -S whenever they change, so that hosts join and leave the run. A pipe
 // cannot be read again: if one of the files is a pipe, none is reread.
 func (w *wiring) watchHosts() {
-	x, ok := w.exec.(interface{ SetHosts([]cli.Host) error })
+	x, ok := w.exec.(interface{ SetHosts([]cli.Host) })
 	pipe := func(file string) bool {
 		st, err := os.Stat(file)
 		return err == nil && !st.Mode().IsRegular()
@@ -193,7 +193,7 @@ func (w *wiring) watchHosts() {
 		} else {
 			var list []cli.Host
 			if list, err = w.hosts(); err == nil {
-				err = x.SetHosts(list)
+				x.SetHosts(list)
 			}
 		}
 		if err != nil {
