@@ -70,18 +70,7 @@ func (s *session) carryOut(c *wiring.Call, verb string) error {
 	return s.cancel(c)
 }
 
-// connectHub connects to a hub. It returns an error if another server answers.
-func connectHub(url string, notice func(string)) (*session, error) {
-	s, err := connect(url, notice)
-	if err != nil {
-		return nil, err
-	}
-	if _, err = s.askHub(context.Background(), dispatchSubject(s.user), Order{}); err != nil {
-		err = s.explain(err)
-		s.close()
-	}
-	return s, err
-}
+var errNoHub = errors.New("the server there is not crew engine serve: it cannot keep runs, and its configuration says who may connect (crew engine init prints the least rights)")
 
 // askHub sends an order to the hub. An Answer with Err becomes an error.
 func (s *session) askHub(ctx context.Context, subject string, o Order) (Answer, error) {
@@ -91,7 +80,7 @@ func (s *session) askHub(ctx context.Context, subject string, o Order) (Answer, 
 	case o.Record != nil && o.Record.For != "":
 		a.Err = fmt.Sprintf("no crew serve --name %s --state DIR is connected, and the server there is not crew engine serve, which would keep the tasks", o.Record.For)
 	default:
-		a.Err = "the server there is not crew engine serve: it cannot keep runs, and its configuration says who may connect (crew engine init prints the least rights)"
+		a.Err = errNoHub.Error()
 	}
 	if a.Err != "" {
 		err = errors.New(a.Err)

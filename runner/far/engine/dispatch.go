@@ -125,10 +125,7 @@ var errFull = errors.New("the hub has no room for more: crew engine attach or ca
 
 // carryOut carries out an order of a user about detached runs.
 func (d *dispatcher) carryOut(o *Order, a *Answer) (err error) {
-	switch o.Op {
-	case "": // connectHub asks whether there is a hub
-		return nil
-	case opStore:
+	if o.Op == opStore {
 		return d.acceptRun(o, a)
 	}
 	d.mu.Lock()

@@ -45,11 +45,14 @@ func Detach(ctx context.Context, c *wiring.Call, orders wiring.Orders, tasks run
 	if err != nil {
 		return "", err
 	}
-	s, err := connectHub(c.Engine.URL, c.Notice)
+	s, err := connect(c.Engine.URL, c.Notice)
 	if err != nil {
 		return "", err
 	}
 	defer s.close()
+	if !s.hub {
+		return "", errNoHub
+	}
 	u, err := newUploader(c, orders, s, sign)
 	if err != nil {
 		return "", s.explain(err)

@@ -210,8 +210,7 @@ type hubRun struct {
 
 // newRun returns a run with the given record. It is not supervised yet.
 func (d *dispatcher) newRun(record runRecord) *hubRun {
-	here := newRunInfo("", "", "", identity{})
-	record.Host, record.PID, record.Version, record.Notice = here.Host, here.PID, here.Version, ""
+	record.Host, record.PID, record.Version, record.Notice = task.ThisHost(), os.Getpid(), Version, ""
 	h := &hubRun{d: d, record: record, runDir: runDir(filepath.Join(d.dir, record.Run)), fetched: make(chan struct{}), stopped: make(chan struct{})}
 	h.notices = &notifier{notice: func(text string) {
 		d.notices.notify("run " + task.Printable(cmp.Or(record.Name, record.Run)) + ": " + text)
