@@ -8,6 +8,7 @@ package task
 import (
 	"cmp"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,8 +91,9 @@ type Terms struct {
 
 // IsZero reports whether the terms have no effect.
 func (t *Terms) IsZero() bool {
-	return len(t.After)+len(t.AfterAny) == 0 && t.At.IsZero() && !t.Held && t.Rank == 0 && t.Name == "" && t.Note == "" && t.Unique == 0 && t.UniqueBy == nil &&
-		t.Priority == 0 && t.Weight <= 1 && len(t.Needs) == 0
+	terms := *t
+	terms.Weight = max(terms.Weight, 1) - 1
+	return reflect.ValueOf(terms).IsZero()
 }
 
 // Awaited returns the tasks that must have ended first. The caller must not change it.
