@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// maxIDs is how many tasks a single command to the run names.
-	maxIDs = 1000
 	// maxListed is how many tasks explain lists if the request does not name them.
 	maxListed = 1000
 	// maxWorkers is the largest number of workers that a request may ask for.
@@ -46,7 +44,7 @@ func Waits(name string) bool { return slices.Contains([]string{"add", "log", "wa
 
 // command returns an op that carries out a command of the run.
 func command(op task.Op) op {
-	return func(c *conn, _ *Request) (*Reply, error) { return c.doEach(task.Command{Op: op}) }
+	return func(c *conn, _ *Request) (*Reply, error) { return c.carryOut(task.Command{Op: op}) }
 }
 
 // aboutTasks returns an op that carries out a command for the tasks of the request.
@@ -59,7 +57,7 @@ func aboutTasks(op task.Op) op {
 		if op == task.Move && !r.Last {
 			cmd.N = -1
 		}
-		return c.doEach(cmd)
+		return c.carryOut(cmd)
 	}
 }
 
@@ -142,7 +140,7 @@ func (c *conn) explain(r *Request) (reply *Reply, err error) {
 	if n := cmp.Or(r.N, maxListed); ended {
 		reply, end = c.s.lastEnded(n, r.Only == "failed"), "last"
 	} else {
-		reply, err = c.doEach(task.Command{Op: task.Explain, N: n, IDs: r.Tasks, Only: r.Only})
+		reply, err = c.carryOut(task.Command{Op: task.Explain, N: n, IDs: r.Tasks, Only: r.Only})
 		c.s.addRecords(reply.Wheres, named)
 	}
 	if !named && len(reply.Wheres) == maxListed {
@@ -166,28 +164,10 @@ func (c *conn) do(cmd task.Command) task.Reply {
 	return c.s.cfg.Do(cmd)
 }
 
-// doEach carries out a command, in parts if it names many tasks. If it moves tasks to the front, the last part
-// goes first, so that the order of the tasks is kept; likewise if it cancels tasks, which may come after others.
-func (c *conn) doEach(cmd task.Command) (*Reply, error) {
-	reply := &Reply{}
-	var errs error
-	parts := slices.Collect(slices.Chunk(cmd.IDs, maxIDs))
-	switch {
-	case len(parts) == 0:
-		parts = [][]uint64{nil}
-	case cmd.N < 0, cmd.Op == task.Cancel:
-		slices.Reverse(parts)
-	}
-	for _, cmd.IDs = range parts {
-		if c.s.isOver() {
-			return reply, errOver
-		}
-		got := c.do(cmd)
-		reply.Tasks = append(reply.Tasks, got.IDs...)
-		reply.Wheres = append(reply.Wheres, forClients(got.Wheres, time.Now())...)
-		errs = cmp.Or(errs, got.Err)
-	}
-	return reply, errs
+// carryOut carries out a command and returns a reply with its tasks.
+func (c *conn) carryOut(cmd task.Command) (*Reply, error) {
+	got := c.do(cmd)
+	return &Reply{Tasks: got.IDs, Wheres: forClients(got.Wheres, time.Now())}, got.Err
 }
 
 func (c *conn) resize(r *Request) (*Reply, error) {
@@ -200,7 +180,7 @@ func (c *conn) resize(r *Request) (*Reply, error) {
 	case r.N < 1:
 		return nil, badRequest("resize needs a number of workers: pause starts nothing more")
 	}
-	return c.doEach(cmd)
+	return c.carryOut(cmd)
 }
 
 func (c *conn) signal(r *Request) (*Reply, error) {
@@ -235,7 +215,7 @@ func (c *conn) send(r *Request) (*Reply, error) {
 	if r.Key != nil {
 		ask.Only = "running"
 	}
-	found, err := c.doEach(ask)
+	found, err := c.carryOut(ask)
 	reply, slots := &Reply{}, map[int]bool{}
 	for _, w := range found.Wheres {
 		switch {
@@ -269,7 +249,7 @@ func (c *conn) cancel(r *Request) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.doEach(cmd)
+	return c.carryOut(cmd)
 }
 
 // selection returns a command for the tasks that a request selects by their numbers, by key, or as all.
@@ -348,7 +328,7 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	}
 	left := slices.DeleteFunc(f.unfinished(), func(id uint64) bool { return slices.Contains(known, id) })
 	if err != nil && len(left) > 0 {
-		_, _ = c.doEach(task.Command{Op: task.Cancel, IDs: left})
+		_, _ = c.carryOut(task.Command{Op: task.Cancel, IDs: left})
 	}
 	return &Reply{Ended: f.ended}, cmp.Or(err, unknown)
 }
