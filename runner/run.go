@@ -175,7 +175,7 @@ func New(cfg core.Config, src Source, exec Executor, rec Recorder, sinks []Sink)
 	}
 	r.core = core.New(cfg, how, time.Now())
 	if t := cfg.Pool.Tokens; t != nil {
-		t.Watch(func(got bool, err error) { r.do(func(c *core.Core) { c.Answered(got, err) }, nil) })
+		t.Watch(func(err error) { r.do(func(c *core.Core) { c.Answered(err) }, nil) })
 	}
 	return r
 }

@@ -114,7 +114,7 @@ func (s *scene) play(words []string) {
 		err := map[string]error{"EPIPE": syscall.EPIPE}[words[1]]
 		s.step(func(c *Core) { c.Abort(cmp.Or(err, errors.New(words[1]))) })
 	case "gone": // the tokens are lost
-		s.step(func(c *Core) { c.Answered(false, errors.New("gone")) })
+		s.step(func(c *Core) { c.Answered(errors.New("gone")) })
 	default:
 		s.command(verb, words[1:])
 	}

@@ -11,11 +11,9 @@ type Tokens interface {
 	// Own reports whether the tokens are the run's own: it creates one for each slot, and every
 	// attempt needs one.
 	Own() bool
-	// Watch sets the function that takes answers: either a token was got or not, or none will ever
-	// come because of err.
-	Watch(answer func(got bool, err error))
-	Ask()          // for one token
-	Withdraw()     // the Ask; the answer comes at once
+	// Watch sets the function that takes answers: a token was got or, because of err, none will ever come.
+	Watch(answer func(err error))
+	Ask()          // for one token, once the Ask before is answered
 	Return(n int)  // tokens that the run holds
 	Create(n int)  // tokens, which the run holds
 	Destroy(n int) // tokens that the run holds
@@ -35,7 +33,6 @@ type tokens struct {
 	needsRecount bool // if own: attempts have run since the last Recount
 	short        bool // with one more, a task could start now
 	requested    bool
-	withdrawn    bool // Withdraw was called since
 }
 
 // exempt returns how many busy slots need no token.
@@ -82,32 +79,27 @@ func (t *tokens) settle(slots int, begun bool) {
 		t.needsRecount = false
 		t.Recount()
 	}
-	switch want := t.short || t.own && t.all > slots; {
-	case want && !t.requested:
+	if (t.short || t.own && t.all > slots) && !t.requested {
 		t.requested = true
 		t.Ask()
-	case !want && t.requested && !t.withdrawn:
-		t.withdrawn = true
-		t.Withdraw()
 	}
 }
 
-// Answered takes the answer to an Ask.
-func (c *Core) Answered(got bool, err error) {
+// Answered takes the answer to an Ask. A token that is no longer needed goes back.
+func (c *Core) Answered(err error) {
 	t := &c.pool.tokens
-	t.requested, t.withdrawn = err != nil, false // after an error it never asks again; held tokens stay until no slot needs them
-	switch {
-	case err != nil:
-		if t.own && t.held > 0 {
-			t.held-- // one attempt needs none from now on
-		}
-		t.own, t.needsRecount = false, false
-		most := "one task"
-		if t.held > 0 {
-			most = fmt.Sprintf("at most %d tasks", 1+t.held)
-		}
-		c.output.notice(fmt.Sprintf("no more tokens from the jobserver, so %s at a time: %v", most, err))
-	case got:
+	if err == nil {
+		t.requested = false
 		t.held++
+		return
 	}
+	if t.own && t.held > 0 {
+		t.held-- // one attempt needs none from now on
+	}
+	t.own, t.needsRecount = false, false // it never asks again; held tokens stay until no slot needs them
+	most := "one task"
+	if t.held > 0 {
+		most = fmt.Sprintf("at most %d tasks", 1+t.held)
+	}
+	c.output.notice(fmt.Sprintf("no more tokens from the jobserver, so %s at a time: %v", most, err))
 }

@@ -11,19 +11,18 @@ type basket struct {
 	answers []func(*Core) // to Ask
 }
 
-func (b *basket) Own() bool               { return b.own }
-func (b *basket) Watch(func(bool, error)) {}
-func (b *basket) Ask()                    { b.asked = true; b.asks++ }
-func (b *basket) Withdraw()               { b.answer(false, nil) }
-func (b *basket) Return(n int)            { b.held -= n; b.there += n }
-func (b *basket) Create(n int)            { b.held += n; b.all += n }
-func (b *basket) Destroy(n int)           { b.held -= n; b.all -= n }
-func (b *basket) Recount()                { b.there = b.all - b.held }
+func (b *basket) Own() bool         { return b.own }
+func (b *basket) Watch(func(error)) {}
+func (b *basket) Ask()              { b.asked = true; b.asks++ }
+func (b *basket) Return(n int)      { b.held -= n; b.there += n }
+func (b *basket) Create(n int)      { b.held += n; b.all += n }
+func (b *basket) Destroy(n int)     { b.held -= n; b.all -= n }
+func (b *basket) Recount()          { b.there = b.all - b.held }
 
-func (b *basket) answer(got bool, err error) {
+func (b *basket) answer(err error) {
 	if b.asked {
 		b.asked = false
-		b.answers = append(b.answers, func(c *Core) { c.Answered(got, err) })
+		b.answers = append(b.answers, func(c *Core) { c.Answered(err) })
 	}
 }
 
@@ -34,7 +33,7 @@ func (b *basket) give() (answers []func(*Core)) {
 	}
 	if b.asked && b.there > 0 {
 		b.there, b.held = b.there-1, b.held+1
-		b.answer(true, nil)
+		b.answer(nil)
 	}
 	answers, b.answers = b.answers, nil
 	return answers

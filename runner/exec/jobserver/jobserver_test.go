@@ -125,13 +125,6 @@ func (c *client) gets(n int) {
 	}
 }
 
-// getsNone asks for a token in vain.
-func (c *client) getsNone() {
-	c.Ask()
-	c.Withdraw()
-	require.False(c.t, <-c.answers)
-}
-
 func (s *server) join() *client { return join(s.t, " -j4 --jobserver-auth="+s.auth) }
 
 func join(t *testing.T, flags string) *client {
@@ -155,7 +148,7 @@ func watch(t *testing.T, tokens *Tokens) *client {
 		return asks[1], nil
 	})
 	answers := make(chan bool, 100)
-	tokens.Watch(func(got bool, err error) { answers <- got && err == nil })
+	tokens.Watch(func(err error) { answers <- err == nil })
 	return &client{tokens, t, answers}
 }
 
@@ -181,7 +174,6 @@ func TestEachTokenIsReturned(t *testing.T) {
 		defer tokens.Close()
 		tokens.gets(3)
 		require.Zero(t, s.there())
-		tokens.getsNone()
 		tokens.Ask()
 		s.put("x") // becomes available later
 		require.True(t, <-tokens.answers)
@@ -192,23 +184,6 @@ func TestEachTokenIsReturned(t *testing.T) {
 		tokens.Settle(true)
 		require.Equal(t, "\x00+ax", s.take(4))
 	})
-}
-
-// A read(2) that blocks because another process was faster delays no answer, and a token that it
-// reads too late is returned.
-func TestBlockedRead(t *testing.T) {
-	var ends [2]int
-	require.NoError(t, unix.Pipe(ends[:]))
-	s := &server{t: t, r: ends[0], w: ends[1]}
-	tokens := &Tokens{in: s.r, r: os.NewFile(uintptr(s.r), "pipe")}
-	tokens.keeper.w = s.w
-	watch(t, tokens).getsNone()
-	for range 2 {
-		s.put("+") // the first may arrive before read(2)
-		crewtest.Until(t, func() bool { tokens.mu.Lock(); defer tokens.mu.Unlock(); return !tokens.taking }, "the end of the read")
-	}
-	require.Equal(t, 2, s.there())
-	require.Zero(t, tokens.held)
 }
 
 // No guardian is started or awaited unless a token is needed. Without a guardian no token is
@@ -308,7 +283,8 @@ func TestRecount(t *testing.T) {
 		other.gets(1)
 		take := func(n int) {
 			own.gets(n)
-			own.getsNone()
+			left, _ := kernel.Unread(own.in)
+			require.Zero(t, left)
 			own.Return(n)
 		}
 		take(2)
@@ -331,7 +307,6 @@ func TestShare(t *testing.T) {
 		other.Ask()
 		own.Return(1)
 		require.True(t, <-other.answers)
-		own.getsNone()
 		own.Destroy(2)
 		require.NoError(t, other.Close())
 		own.gets(1)

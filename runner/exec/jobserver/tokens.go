@@ -29,14 +29,13 @@ type Tokens struct {
 	memory    int          // descriptor of keeper's shared memory
 	requests  int          // write end of a pipe to the guardian: each byte requests the return of one token
 	guard     func() error // starts the guardian
-	watch     func(got bool, err error)
+	watch     func(err error)
 
 	mu     sync.Mutex
 	total  int     // tokens that were created and not destroyed
 	held   int     // tokens that this process has
 	fresh  [1]byte // a token of our own jobserver that take has read but not counted yet
 	asked  bool    // an answer to Ask is due
-	taking bool    // take is running
 	closed bool
 }
 
@@ -165,40 +164,27 @@ func (t *Tokens) KeeperArgs() (fds []int, dir string) {
 	return []int{t.memory, t.keeper.w}, t.keeper.dir
 }
 
-// Watch sets the function that receives the answer to each Ask, one after another: whether this process
-// got a token. It must be called before the first Ask. After an answer with an error there will never
-// be a token.
-func (t *Tokens) Watch(answer func(got bool, err error)) { t.watch = answer }
+// Watch sets the function that receives the answer to each Ask. It must be called before the first Ask.
+// If err is nil, this process got a token; otherwise it will never get one.
+func (t *Tokens) Watch(answer func(err error)) { t.watch = answer }
 
-// Ask requests a token.
+// Ask requests a token. The answer to an earlier Ask must have come.
 func (t *Tokens) Ask() {
 	if !t.Own() {
 		if err := t.guard(); err != nil { // a token would be lost if this process were killed
-			go t.watch(false, err)
+			go t.watch(err)
 			return
 		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.asked = !t.closed
-	if t.asked && !t.taking {
-		t.taking = true
+	if t.asked = !t.closed; t.asked {
 		go t.take()
 	}
 }
 
-// Withdraw answers an Ask that is not answered yet at once, with false.
-func (t *Tokens) Withdraw() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.asked {
-		t.asked = false
-		go t.watch(false, nil)
-	}
-}
-
-// take waits for a token as long as one is wanted. If another process is faster and the pipe was made
-// to block, read(2) may return only later, with a token that is no longer wanted.
+// take waits for a token, and takes none once Settle was called. If another process is faster and the
+// pipe was made to block, read(2) may return a token only then.
 func (t *Tokens) take() {
 	got := false
 	conn, err := t.r.SyscallConn()
@@ -216,13 +202,10 @@ func (t *Tokens) take() {
 			t.returnLocked(1)
 		}
 	}
-	t.asked = t.asked && !answer
-	if t.taking = t.asked; t.taking { // Ask was called again meanwhile
-		go t.take()
-	}
+	t.asked = false
 	t.mu.Unlock()
 	if answer {
-		t.watch(got, err)
+		t.watch(err)
 	}
 }
 
