@@ -52,13 +52,9 @@ type part struct {
 func OpenBlocks(cfg BlocksConfig) (*Blocks, error) {
 	c := cutter{boundary: []byte(cfg.End + cfg.Start), ending: len(cfg.End), bytes: cfg.Bytes, records: cfg.Records}
 	b := &Blocks{cutter: c, format: cfg.Format}
-	b.buffers.size = 2 * span // with Records, several blocks share a buffer
-	if cfg.Records == 0 {
-		b.buffers.size = int(min(cfg.Bytes, MaxBlock)) + len(cfg.Start) + 1
-	}
+	b.buffers.size = int(min(cfg.Bytes, MaxBlock)) + 2*span // the start of the next record is read, too
 	if cfg.Format.Kind == CSV {
 		b.cutter.csv, b.cutter.records = true, cmp.Or(cfg.Records, math.MaxInt)
-		b.buffers.size += span // the row after a block is read before the block ends
 	}
 	files, err := openFiles(cfg.Stdin, Config{Files: cfg.Files}.Paths())
 	if err != nil {

@@ -120,12 +120,9 @@ func (t *Tasks) stdin(recs []Record) (text []byte) {
 // parseCost parses a positive number. It rounds up, and numbers above the largest int64 down to it. Its error
 // continues the text.
 func parseCost(s string) (int64, error) {
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
-		return n, nil
-	}
 	f, err := strconv.ParseFloat(s, 64)
 	switch {
-	case err != nil || !(f > 0) || math.IsInf(f, 1) || strings.ContainsAny(s, "xX"):
+	case err != nil || !(f > 0) || math.IsInf(f, 1):
 		return 0, errors.New("is not a positive number")
 	case f >= math.MaxInt64:
 		return math.MaxInt64, nil

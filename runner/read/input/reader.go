@@ -56,8 +56,7 @@ func (r *Reader) open(cfg Config) error {
 }
 
 // First returns the columns of the first record of the first source, which read will return,
-// too. It blocks until the record has been read. It returns nil if there is no record or the
-// record has an Err.
+// too. It blocks until the record has been read. It returns nil if there is no record.
 func (r *Reader) First() []string {
 	if len(r.axes) == 0 {
 		return nil
@@ -68,9 +67,6 @@ func (r *Reader) First() []string {
 		return nil
 	}
 	s.peeked = &rec
-	if rec.Err != nil {
-		return nil
-	}
 	return rec.Columns
 }
 
@@ -104,9 +100,6 @@ func openFiles(stdin io.Reader, paths []string) ([]file, error) {
 	for _, path := range paths {
 		f := file{name: path}
 		if path == "-" {
-			if stdin == nil {
-				return files, errors.New("there is no standard input")
-			}
 			f.name, f.rd, f.c = "standard input", stdin, io.NopCloser(stdin)
 		} else {
 			o, err := os.Open(path)

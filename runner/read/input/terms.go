@@ -3,7 +3,6 @@ package input
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
@@ -86,9 +85,6 @@ func parsePriority(s string) (int, error) {
 
 func parseWeight(s string) (int, error) {
 	n, err := strconv.Atoi(s)
-	if errors.Is(err, strconv.ErrRange) && n > 0 {
-		return math.MaxInt, nil // a larger weight takes all slots, too
-	}
 	if err != nil || n < 1 {
 		return 0, errors.New("is not a whole number from 1 up")
 	}
