@@ -177,16 +177,9 @@ func (p *process) pollOnce() (over bool) {
 			p.noteExit()
 		}
 	}
+	late := p.exited && !time.Now().Before(p.deadline)
 	switch {
-	case p.exited && !time.Now().Before(p.deadline):
-		if p.leaked {
-			return true
-		}
-		p.mu.Lock()
-		p.killLocked()
-		p.mu.Unlock()
-		p.leaked, p.deadline, wait = true, time.Now().Add(lingerKilled), lingerKilled
-	case p.exited && p.holdsTerminals():
+	case late, p.exited && p.holdsTerminals():
 		wait = 0
 	case p.exited:
 		wait = time.Until(p.deadline)
@@ -205,8 +198,19 @@ func (p *process) pollOnce() (over bool) {
 	if err != nil { // EINTR, or a short lack of memory
 		return false
 	}
-	if n == 0 && p.exited && p.holdsTerminals() {
-		p.closeChildEnds(true)
+	switch {
+	case p.exited && p.holdsTerminals():
+		if n == 0 || late {
+			p.closeChildEnds(true)
+		}
+	case late && !isOpen(set[0]) && !isOpen(set[1]): // only crew itself was late
+	case late && p.leaked:
+		return true
+	case late:
+		p.mu.Lock()
+		p.killLocked()
+		p.mu.Unlock()
+		p.leaked, p.deadline = true, time.Now().Add(lingerKilled)
 	}
 	p.readOutput(&p.out, &p.Out, set[0].Revents)
 	p.readOutput(&p.err, &p.Err, set[1].Revents)
@@ -221,6 +225,9 @@ func (p *process) pollOnce() (over bool) {
 	}
 	return false
 }
+
+// isOpen reports whether a process can still write to the pipe or terminal in f.
+func isOpen(f unix.PollFd) bool { return f.Fd >= 0 && f.Revents&unix.POLLHUP == 0 }
 
 // exitFD returns a descriptor that becomes readable when the leader exits, or -1 if the system
 // cannot provide one.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"crew/runner/crewtest"
 	"crew/runner/decide/task"
@@ -193,12 +194,29 @@ func TestEnds(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, syscall.Kill(pid, syscall.SIGKILL), "a daemon in its own session lives on")
 			}
-			if c.Leaked || time.Since(begin) < linger { // a slow child may have been mistaken for a leak
+			if c.Leaked || time.Since(begin) < linger { // a child that starts slowly may have held this one's pipes
 				require.Equal(t, c.Leaked, r.Leaked)
 				require.True(t, c.Daemon || c.Out == out, out)
 			}
 		})
 	})
+}
+
+// A task has not left processes because crew was stopped for long between its exit and its last output.
+func TestLateRead(t *testing.T) {
+	l := local(t, nil)
+	a := task.Attempt{Task: sh("echo x")}
+	p, err := l.start(t.Context(), a, a.Exec())
+	require.NoError(t, err)
+	crewtest.Until(t, func() bool { return kernel.Exited(p.pid, unix.WNOHANG) }, "the exit")
+	p.noteExit()
+	p.deadline = p.started
+	p.capture()
+	r := a.End(0, nil, time.Now())
+	p.reap(r)
+	p.HandOver(r)
+	require.Equal(t, "x\n", text(t, r.Stdout))
+	require.False(t, p.leaked)
 }
 
 // gone waits until no process of the group is alive.
