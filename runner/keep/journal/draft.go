@@ -52,7 +52,7 @@ func (j *Journal) startOver() error {
 			}
 			e.flags = 0
 			if e.duration > 0 && e.age <= maxAge {
-				d.writeKnown(e, nil, 0)
+				d.writeKnown(e, nil)
 			}
 		}
 	}
@@ -68,19 +68,19 @@ func (j *Journal) startOver() error {
 
 // copyLine writes the facts of ln that no later line of l overrides.
 func (d *draft) copyLine(l *contents, ln line) {
-	ev, e, prior := string(ln.event), l.table.find(ln.id), l.prior[ln.id]
+	ev, e := string(ln.event), l.table.find(ln.id)
 	remembered := e != nil && !l.expired(e)
 	switch {
 	case ev == evRun && l.runOffset == ln.off, ev == evClosed && l.closed,
 		remembered && ev == evAccepted && e.spec == ln.off && !l.droppable(e),
-		remembered && slices.Contains(prior.offsets, ln.off):
+		remembered && slices.Contains(l.prior[ln.id], ln.off):
 		d.write(setTrue(ln.body, deliveredName, false))
 	}
 	if !remembered || e.offset != ln.off {
 		return
 	}
 	if e.has(begun) || e.duration > 0 && (!e.has(done) || e.outcome == task.Skipped) { // a skipped task has the duration of an earlier attempt
-		d.writeKnown(e, ln.body, prior.omitted)
+		d.writeKnown(e, ln.body)
 	}
 	switch {
 	case e.has(done):
@@ -176,8 +176,8 @@ func (d *draft) write(body []byte) {
 
 // writeKnown writes an evKnown line about a task: its duration and, if it has begun, its attempts.
 // It goes behind the lines of kept attempts. last is the body of the last line about the task; it
-// may be nil if the task has not begun. omitted is the number of attempts that were not kept.
-func (d *draft) writeKnown(e *entry, last []byte, omitted int) {
+// may be nil if the task has not begun.
+func (d *draft) writeKnown(e *entry, last []byte) {
 	f := task.Facts{Duration: e.duration}
 	if e.has(begun) {
 		f.Attempt = int(e.attempts)
@@ -186,7 +186,7 @@ func (d *draft) writeKnown(e *entry, last []byte, omitted int) {
 	}
 	b := task.AppendInt(f.Append(beginTaskLine(nil, evKnown, e.id)), "age", int64(e.age))
 	if e.has(begun) {
-		b = task.AppendInt(task.AppendInt(b, "failures", int64(e.failures)), "omitted", int64(omitted))
+		b = task.AppendInt(b, "failures", int64(e.failures))
 	}
 	d.write(b)
 }

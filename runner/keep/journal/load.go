@@ -21,8 +21,8 @@ type contents struct {
 	file    io.ReaderAt
 	head    *record
 	table   *table
-	running map[identity]int64 // offsets of starts in the latest run that have no end
-	prior   map[identity]priorAttempts
+	running map[identity]int64   // offsets of starts in the latest run that have no end
+	prior   map[identity][]int64 // offsets of attempts since an unfinished task was last done: failed ones, and ones lost after they had begun
 	scan    scanner
 
 	expireBefore uint32 // ended tasks older than this may be forgotten; seconds since 1970
@@ -61,7 +61,7 @@ func (l *contents) load(f io.ReaderAt, size int64, path string) (err error) {
 	}
 	const perTask = 700 // typical bytes per task; if a task takes less, the table grows
 	l.file, l.table, l.last = f, newTable(filepath.Dir(path), int(size/perTask)), l.head.Last
-	l.running, l.prior, l.run = map[identity]int64{}, map[identity]priorAttempts{}, &record{}
+	l.running, l.prior, l.run = map[identity]int64{}, map[identity][]int64{}, &record{}
 	for ln := range l.scan.lines(io.NewSectionReader(f, 0, size)) {
 		l.apply(ln)
 	}
@@ -207,7 +207,7 @@ func (l *contents) applyAttempt(ln line) {
 		e.failures++
 	}
 	if retried || replaced && field(ln.body, "unbegun") == nil {
-		l.notePrior(ln)
+		l.prior[ln.id] = append(l.prior[ln.id], ln.off)
 	}
 	e.setLine(ln)
 }
@@ -283,9 +283,6 @@ func (l *contents) applyKnown(ln line) {
 	if field(ln.body, "failures") != nil {
 		e.flags |= begun
 		e.attempts, e.failures = uint16Field(ln.body, "attempt"), uint16Field(ln.body, "failures")
-		if t, tried := l.prior[ln.id]; tried {
-			l.prior[ln.id] = priorAttempts{t.offsets, int(uintField(ln.body, "omitted"))}
-		}
 	}
 	e.setLine(ln)
 }
@@ -352,36 +349,17 @@ func parseUnixTime(v []byte) uint32 {
 	return uint32(at.Unix())
 }
 
-// priorAttempts describes the attempts of an unfinished task since it was last done: failed ones, and
-// ones that were lost after they had begun.
-type priorAttempts struct {
-	offsets []int64 // lines of the attempts that are kept; see task.AppendAttempt
-	omitted int     // number of other attempts
-}
-
-// notePrior adds an attempt to the prior ones. Compaction keeps its line until the task is done.
-func (l *contents) notePrior(ln line) {
-	t := l.prior[ln.id]
-	var full bool
-	if t.offsets, _, full = task.AppendAttempt(t.offsets, ln.off); full {
-		t.omitted++
-	}
-	l.prior[ln.id] = t
-}
-
 // restorePrior sets t.History to the earlier attempts of t. Their outputs were not kept.
 func (l *contents) restorePrior(t *task.Task) {
-	known, tried := l.prior[t.Identity]
-	if !tried {
-		return
-	}
-	t.History = &task.AttemptHistory{Omitted: known.omitted}
-	for _, off := range known.offsets {
-		rec, err := readRecord(l.file, off)
-		if err != nil {
-			t.History.Omitted++
-			continue
+	h := &task.AttemptHistory{}
+	for _, off := range l.prior[t.Identity] {
+		var full bool
+		if rec, err := readRecord(l.file, off); err == nil {
+			h.Before, _, full = task.AppendAttempt(h.Before, earlierResult(t, &rec.Facts))
 		}
-		t.History.Before = append(t.History.Before, earlierResult(t, &rec.Facts))
+		if full {
+			h.Omitted++
+		}
+		t.History = h
 	}
 }
