@@ -187,8 +187,7 @@ func (c *Core) applyEnd(e *entry) {
 	}
 	var dropped *task.Result
 	if !r.Unbegun {
-		var full bool
-		if e.before, dropped, full = task.AppendAttempt(e.before, r); full {
+		if e.before, dropped = task.AppendAttempt(e.before, r); dropped != nil {
 			e.omitted++
 		}
 	}

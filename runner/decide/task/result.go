@@ -177,12 +177,12 @@ func (r *Result) Close() {
 const maxKept = 10
 
 // AppendAttempt appends an attempt to the earlier ones of a task. Beyond a few attempts, it removes
-// one between the first and the latest ones, and returns it as out; full reports whether it did.
-func AppendAttempt[T any](list []T, a T) (kept []T, out T, full bool) {
+// one between the first and the latest ones, and returns it as out.
+func AppendAttempt(list []*Result, a *Result) (kept []*Result, out *Result) {
 	list = append(list, a)
 	if len(list) <= maxKept {
-		return list, out, false
+		return list, nil
 	}
 	out = list[1]
-	return slices.Delete(list, 1, 2), out, true
+	return slices.Delete(list, 1, 2), out
 }

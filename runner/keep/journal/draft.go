@@ -52,7 +52,7 @@ func (j *Journal) startOver() error {
 			}
 			e.flags = 0
 			if e.duration > 0 && e.age <= maxAge {
-				d.writeKnown(e, nil)
+				d.writeKnown(e)
 			}
 		}
 	}
@@ -70,24 +70,19 @@ func (j *Journal) startOver() error {
 func (d *draft) copyLine(l *contents, ln line) {
 	ev, e := string(ln.event), l.table.find(ln.id)
 	remembered := e != nil && !l.expired(e)
-	switch {
-	case ev == evRun && l.runOffset == ln.off, ev == evClosed && l.closed,
-		remembered && ev == evAccepted && e.spec == ln.off && !l.droppable(e),
-		remembered && slices.Contains(l.prior[ln.id], ln.off):
-		d.write(setTrue(ln.body, deliveredName, false))
-	}
-	if !remembered || e.offset != ln.off {
-		return
-	}
-	if e.has(begun) || e.duration > 0 && (!e.has(done) || e.outcome == task.Skipped) { // a skipped task has the duration of an earlier attempt
-		d.writeKnown(e, ln.body)
+	last := remembered && e.offset == ln.off
+	if last && e.duration > 0 && (!e.has(done) || e.outcome == task.Skipped) { // a skipped task has the duration of an earlier attempt
+		d.writeKnown(e)
 	}
 	switch {
-	case e.has(done):
+	case last && e.has(done):
 		body := setTrue(setTrue(ln.body, evShown, e.has(shown)), evLogged, e.has(logged))
 		d.write(d.moveOutputs(body))
-	case ev == evStarted && l.running[ln.id] == ln.off: // must be the last line about the task
-		d.write(ln.body)
+	case ev == evRun && l.runOffset == ln.off, ev == evClosed && l.closed,
+		remembered && ev == evAccepted && e.spec == ln.off && !l.droppable(e),
+		remembered && slices.Contains(l.prior[ln.id], ln.off),
+		last && ev != evKnown:
+		d.write(setTrue(ln.body, deliveredName, false))
 	}
 }
 
@@ -174,21 +169,10 @@ func (d *draft) write(body []byte) {
 	_, _ = d.w.Write(appendSum(append(d.w.AvailableBuffer(), body...), body))
 }
 
-// writeKnown writes an evKnown line about a task: its duration and, if it has begun, its attempts.
-// It goes behind the lines of kept attempts. last is the body of the last line about the task; it
-// may be nil if the task has not begun.
-func (d *draft) writeKnown(e *entry, last []byte) {
+// writeKnown writes an evKnown line about a task.
+func (d *draft) writeKnown(e *entry) {
 	f := task.Facts{Duration: e.duration}
-	if e.has(begun) {
-		f.Attempt = int(e.attempts)
-		rec, _ := parse(last)
-		f.Command = rec.Command
-	}
-	b := task.AppendInt(f.Append(beginTaskLine(nil, evKnown, e.id)), "age", int64(e.age))
-	if e.has(begun) {
-		b = task.AppendInt(b, "failures", int64(e.failures))
-	}
-	d.write(b)
+	d.write(task.AppendInt(f.Append(beginTaskLine(nil, evKnown, e.id)), "age", int64(e.age)))
 }
 
 // moveOutputs copies the outputs of a body to newOutputs, if that is another file, and returns the

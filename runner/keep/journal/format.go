@@ -43,7 +43,7 @@ const (
 	evShown    = "shown"    // these results were shown
 	evLogged   = "logged"   // these results are in the joblog and the results tree
 	evUnlogged = "unlogged" // the joblog and the results tree were emptied
-	evKnown    = "known"    // facts about a task from removed lines
+	evKnown    = "known"    // the duration of a task from a removed line
 	evClosed   = "closed"   // the run ended normally
 )
 

@@ -174,6 +174,11 @@ func (l *contents) applyStarted(ln line) {
 	l.running[ln.id] = ln.off
 	e := l.table.add(ln.id)
 	e.markUndone()
+	e.setBegun(ln)
+}
+
+// setBegun makes ln, the line of the latest attempt, the line that describes the task.
+func (e *entry) setBegun(ln line) {
 	e.attempts = max(e.attempts, max(1, uint16Field(ln.body, "attempt"))-1)
 	e.flags |= begun
 	e.setLine(ln)
@@ -209,7 +214,7 @@ func (l *contents) applyAttempt(ln line) {
 	if retried || replaced && field(ln.body, "unbegun") == nil {
 		l.prior[ln.id] = append(l.prior[ln.id], ln.off)
 	}
-	e.setLine(ln)
+	e.setBegun(ln)
 }
 
 // setFlags sets flags of the done tasks that a body lists.
@@ -275,15 +280,11 @@ func (l *contents) applyEnded(ln line) {
 	*e = last
 }
 
-// applyKnown restores facts about a task from removed lines.
+// applyKnown restores the duration of a task from a removed line.
 func (l *contents) applyKnown(ln line) {
 	e := l.table.add(ln.id)
-	e.flags, e.age, e.duration = e.flags&named, uint8(uint16Field(ln.body, "age")), 0
+	e.age, e.duration = uint8(uint16Field(ln.body, "age")), 0
 	_ = e.duration.UnmarshalJSON(field(ln.body, "duration"))
-	if field(ln.body, "failures") != nil {
-		e.flags |= begun
-		e.attempts, e.failures = uint16Field(ln.body, "attempt"), uint16Field(ln.body, "failures")
-	}
 	e.setLine(ln)
 }
 
@@ -353,11 +354,11 @@ func parseUnixTime(v []byte) uint32 {
 func (l *contents) restorePrior(t *task.Task) {
 	h := &task.AttemptHistory{}
 	for _, off := range l.prior[t.Identity] {
-		var full bool
+		var out *task.Result
 		if rec, err := readRecord(l.file, off); err == nil {
-			h.Before, _, full = task.AppendAttempt(h.Before, earlierResult(t, &rec.Facts))
+			h.Before, out = task.AppendAttempt(h.Before, earlierResult(t, &rec.Facts))
 		}
-		if full {
+		if out != nil {
 			h.Omitted++
 		}
 		t.History = h

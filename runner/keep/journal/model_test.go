@@ -106,11 +106,10 @@ func (k fate) end(how string) fate {
 			k.fails++
 		}
 		if how != "unbegun" {
-			var full bool
 			r := e.Result
 			r.Attempt, r.Earlier = n, true
-			k.before.Before, _, full = task.AppendAttempt(slices.Clone(k.before.Before), &r)
-			if full {
+			var out *task.Result
+			if k.before.Before, out = task.AppendAttempt(slices.Clone(k.before.Before), &r); out != nil {
 				k.before.Omitted++
 			}
 		}

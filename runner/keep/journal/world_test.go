@@ -243,8 +243,8 @@ func (w *world) end(how, name string) {
 	if !e.Last {
 		tk.Attempts++
 		if !r.Unbegun {
-			var full bool
-			if before.Before, _, full = task.AppendAttempt(before.Before, &r); full {
+			var out *task.Result
+			if before.Before, out = task.AppendAttempt(before.Before, &r); out != nil {
 				before.Omitted++
 			}
 		}
