@@ -137,11 +137,12 @@ func (f *Fold) Add(l *Line) {
 	case Over:
 		r.endStall(f, l.At)
 		r.Ended, r.Complete = true, r.allRead && r.Stopped == ""
-		for o, n := range l.Earlier {
+		for o, n := range l.Outcomes {
 			if r.Before += n; o.Failed() {
 				r.FailedBefore += n
 			}
 		}
+		r.Before, r.FailedBefore = max(0, r.Before-r.tally.Tasks), max(0, r.FailedBefore-r.tally.Failed)
 	}
 	f.setWaiting(len(f.waits), l.At)
 }

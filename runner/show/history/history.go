@@ -37,5 +37,5 @@ type Line struct {
 	Again  bool   `json:"again"` // finished: this result is void, because the task ran again; only journals record it
 	Output []byte `json:"-"`     // finished: the end of a failed attempt's output; valid until the next line
 
-	Earlier map[task.Outcome]int64 `json:"-"` // Over: tasks that earlier runs finished; nil if that is unknown
+	Outcomes map[task.Outcome]int64 `json:"-"` // Over: the tasks of the run by outcome; nil if unknown
 }

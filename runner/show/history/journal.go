@@ -85,7 +85,7 @@ func (r *reader) watchLine(rec *record) {
 	}
 	rec.Stdout.end, rec.Stderr.end = r.tails[0], r.tails[1]
 	if r.tails = (Tails{}); rec.Name == "" {
-		r.emit(&Line{Event: control.Event{Name: Over, At: rec.End.At}, Earlier: rec.End.Earlier})
+		r.emit(&Line{Event: control.Event{Name: Over, At: rec.End.At}, Outcomes: rec.End.Outcomes})
 	} else {
 		r.emit(rec.line(rec.Name))
 	}

@@ -22,8 +22,8 @@ type record struct {
 	V     int            `json:"v"`
 	Hello *control.Hello `json:"hello"`
 	End   *struct {
-		At      time.Time              `json:"at"`
-		Earlier map[task.Outcome]int64 `json:"earlier"`
+		At       time.Time              `json:"at"`
+		Outcomes map[task.Outcome]int64 `json:"outcomes"`
 	} `json:"run"` // the run ended
 	Stream string `json:"stream"` // of Data: stdout or stderr
 	Data   []byte `json:"data"`

@@ -51,7 +51,7 @@ type Run struct {
 	Stopped    string // why it stopped before the end of its input; "" if it did not, or if the source does not record that
 	Workers    int    // most workers at once; 0 if the source does not record starts
 
-	Before, FailedBefore int64 `json:",omitzero"` // tasks that earlier runs finished, as far as the source records that
+	Before, FailedBefore int64 `json:",omitzero"` // tasks that ended in earlier runs or before the source begins, as far as it records that
 
 	Figures // of all tasks that ended in it, including tasks that a later run repeated
 }
