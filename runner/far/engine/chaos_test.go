@@ -302,7 +302,7 @@ func (c *chaos) account() {
 	lapses := strings.Count(c.sub.Stderr(), " is lost: ")
 	for _, w := range c.workers {
 		if w != nil {
-			lapses += strings.Count(w.Stderr(), "has not confirmed the lease")
+			lapses += strings.Count(w.Stderr(), "has lost its lease")
 		}
 	}
 	require.LessOrEqual(c.t, again, c.mayRun+lapses*chaosAtOnce)

@@ -73,7 +73,7 @@ func Detach(ctx context.Context, c *wiring.Call, orders wiring.Orders, tasks run
 // newUploader returns an uploader without tasks.
 func newUploader(c *wiring.Call, orders wiring.Orders, s *session, sign func(*Attempt, string)) (*uploader, error) {
 	u := &uploader{s: s, builder: newMessageBuilder(c), space: spool.New(storeMemory, "")}
-	if _, err := u.builder.probeWorkers(context.Background(), s, c.Engine.Queue); err != nil {
+	if err := u.builder.probeWorkers(context.Background(), s, c.Engine.Queue); err != nil {
 		return nil, err
 	}
 	u.builder.sign = sign

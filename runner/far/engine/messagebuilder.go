@@ -135,16 +135,15 @@ func (k *Job) unusable(p *Presence, version int) string {
 	return ""
 }
 
-// probeWorkers looks for workers of a queue and returns those found, as soon as one is usable or not
-// ready. If there are workers but all are ready and unusable, it returns an error.
-func (b *messageBuilder) probeWorkers(ctx context.Context, s *session, queue string) (live []Presence, err error) {
+// probeWorkers looks for workers of a queue until one is usable or not ready. If there are workers but
+// all are ready and unusable, it returns an error.
+func (b *messageBuilder) probeWorkers(ctx context.Context, s *session, queue string) error {
 	why := ""
-	err = s.discover(ctx, func(m *nats.Msg) bool {
+	err := s.discover(ctx, func(m *nats.Msg) bool {
 		p, ok := parsePresence(m.Subject, m.Data)
 		if !ok || p.State == gone {
 			return true
 		}
-		live = append(live, p)
 		if why = b.unusable(&p, Version); p.State != ready {
 			why = ""
 		}
@@ -153,5 +152,5 @@ func (b *messageBuilder) probeWorkers(ctx context.Context, s *session, queue str
 	if err == nil && why != "" {
 		err = errors.New(why)
 	}
-	return live, err
+	return err
 }

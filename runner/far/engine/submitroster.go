@@ -65,7 +65,7 @@ func (x *submitter) openRoster() error {
 		}
 	})
 	if err == nil && x.detached == nil && x.hosts == nil {
-		_, err = x.builder.probeWorkers(x.ctx, x.s, x.Engine.Queue)
+		err = x.builder.probeWorkers(x.ctx, x.s, x.Engine.Queue)
 	} else if err == nil { // a detached run, or one with hosts of its own, starts without workers
 		err = x.s.nc.Publish(askSubject, nil)
 	}

@@ -54,7 +54,6 @@ type worker struct {
 	cluster     bool          // the server is one of a cluster; used by endSilentRuns only
 	announceSem chan struct{} // held by sending while the worker announces itself
 	retired     bool          // announceGone was called; under announceSem
-	hadLease    bool          // the worker has had a confirmed lease; under announceSem
 
 	mu          sync.Mutex // may be held when the run's lock is taken, never the other way round
 	heldChanged sync.Cond  // an attempt was removed from held, or reported
@@ -236,11 +235,6 @@ func nudge(c chan struct{}) {
 }
 
 var errNoCommands = errors.New("this worker runs no commands: start it with --allow-commands --trust FILE")
-
-// noticef gives a notice unless the previous one was the same.
-func (w *worker) noticef(format string, args ...any) {
-	w.s.notices.notify(fmt.Sprintf(format, args...))
-}
 
 // Host returns the worker's host name.
 func (w *worker) Host() string { return w.host }

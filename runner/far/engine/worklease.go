@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/hex"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -75,11 +74,8 @@ func (w *worker) renewLoop() {
 		if !w.s.nc.IsConnected() {
 			continue // a new connection nudges
 		}
-		w.expire() // a lease that has run out must not be renewed
-		if err := w.renew(); err != nil {
-			if errors.Is(err, nats.ErrTimeout) { // a lost connection is reported elsewhere
-				w.noticef("the lease of this worker could not be renewed: the hub does not answer; trying again")
-			}
+		w.expire()            // a lease that has run out must not be renewed
+		if w.renew() != nil { // the connection, if it is lost, is reported elsewhere
 			due = time.Now().Add(w.Engine.TTL / 20)
 		}
 	}
@@ -116,16 +112,11 @@ func (w *worker) renew() error {
 	if err == nil && !l.confirmed {
 		err = w.s.checkAllowed()
 	}
-	switch {
-	case err != nil || l.confirmed:
-		return err
-	case w.hadLease:
-		go w.Notice("this worker is ready for tasks again")
-	default:
+	if err == nil && !l.confirmed {
+		l.confirmed = true
 		go w.Ready()
 	}
-	l.confirmed, w.hadLease = true, true
-	return nil
+	return err
 }
 
 // extend extends a lease that was renewed at from, a time since boot. A renewal that was sent after
@@ -227,17 +218,9 @@ func (w *worker) expire() {
 	w.mu.Unlock()
 	w.cancelTasks(tasks, true)
 	w.seats.End(func(*Seat) bool { return true })
-	text := "the hub has not confirmed the lease of this worker in time"
-	if w.s.nc.IsClosed() {
-		text = "the hub has ended the lease of this worker"
-		if lost == 0 { // the reason is reported elsewhere
-			return
-		}
-	}
 	if lost > 0 {
-		text += ": its tasks are killed, and " + task.Count(int64(lost), "task") + " will start elsewhere"
+		w.Notice("this worker has lost its lease: its tasks are killed, and " + task.Count(int64(lost), "task") + " will start elsewhere")
 	}
-	w.Notice(text)
 	w.renewSoon()
 }
 

@@ -48,7 +48,7 @@ type Far struct {
 type Call struct {
 	*cli.Options
 	Notice func(string)
-	Ready  func()   // called once crew engine serve is ready, or runs can find the worker
+	Ready  func()   // called when crew engine serve is ready, or runs can find the worker, perhaps again
 	Out    *os.File // of crew engine
 
 	// of runs and workers
