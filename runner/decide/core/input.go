@@ -115,6 +115,7 @@ func (c *Core) admit(t *task.Task) {
 		e.item.Rank = c.rank(t)
 	}
 	if t.Asked != nil {
+		c.queue.failed.markRerun(t)
 		c.queue.lowestRank, c.queue.highestRank = min(c.queue.lowestRank, t.Asked.Rank), max(c.queue.highestRank, t.Asked.Rank)
 	}
 	if key := cmp.Or(t.Turn, t.Key); key != "" {

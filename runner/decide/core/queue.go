@@ -146,6 +146,14 @@ func (m *failedTasks) remember(r *task.Result, t *task.Task) {
 	}
 }
 
+// markRerun records that t, which has Asked terms, may run an earlier task again.
+func (m *failedTasks) markRerun(t *task.Task) {
+	if was, ok := m.tasks[t.Asked.RerunOf]; ok {
+		was.rerunAs = t.ID
+		m.tasks[t.Asked.RerunOf] = was
+	}
+}
+
 // latestRun returns the ID under which a task was last run again, or its own if it was not.
 func (m *failedTasks) latestRun(id uint64) uint64 {
 	for m.tasks[id].rerunAs > 0 {

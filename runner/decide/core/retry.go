@@ -103,10 +103,7 @@ func (c *Core) renew(id uint64, named bool) *task.Task {
 	if terms.After, terms.AfterAny = left(old.After), left(old.AfterAny); !named {
 		terms.At, terms.Held = old.At, old.Held
 	}
-	if !terms.IsZero() {
-		t.Asked = &terms
-	}
-	was.rerunAs = t.ID
-	m.tasks[id] = was
+	terms.RerunOf, t.Asked = id, &terms
+	m.markRerun(t)
 	return t
 }

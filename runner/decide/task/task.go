@@ -81,6 +81,8 @@ type Terms struct {
 	Name Bytes     `json:"name,omitempty"` // by which later tasks can refer to it in After and AfterAny; "" for none
 	Note Bytes     `json:"note,omitempty"` // the user's note about it; "" for none
 
+	RerunOf uint64 `json:"rerun_of,omitempty"` // the ended task that this one runs again; 0 for none
+
 	Unique   uint64  `json:"unique,omitempty"` // no two unfinished tasks have the same; 0 for none
 	UniqueBy *string `json:"-"`                // what Unique is made of: a key, or "" for the task's work
 

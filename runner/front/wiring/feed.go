@@ -129,7 +129,7 @@ func (f *feed) restore() error {
 		case t.Done == nil:
 			f.claim(t)
 			waiting = append(waiting, t)
-		case t.Done.Outcome.Succeeded() && t.Done.Earlier && t.Done.Logged:
+		case t.Done.Outcome.Succeeded() && t.Done.Earlier && t.Done.Logged && t.Terms().RerunOf == 0:
 			continue
 		}
 		cmd.Tasks = append(cmd.Tasks, t)

@@ -61,7 +61,7 @@ type job struct {
 	outcome     task.Outcome
 	left        bool   // ended only in this life: the next one runs it
 	earlier     bool   // it ended in an earlier life
-	again       uint64 // number under which it was retried in this life
+	again       uint64 // number under which it was run again
 }
 
 // waits reports whether a job has neither started nor ended.
@@ -139,7 +139,7 @@ func (m *model) begin() {
 	}
 	m.phase, m.paused, m.talks, m.counts, m.ended = task.StateRunning, false, nil, map[task.Outcome]int64{}, map[uint64]int{}
 	for _, j := range m.jobs {
-		j.running, j.since, j.due, j.attempt, j.outs, j.again = false, 0, time.Time{}, 0, nil, 0
+		j.running, j.since, j.due, j.attempt, j.outs = false, 0, time.Time{}, 0, nil
 		if j.left || j.outcome == 0 {
 			j.left, j.outcome = false, 0
 			waiting++

@@ -150,7 +150,7 @@ func (j *Journal) numbers(wanted func(*entry) bool) (list []uint64) {
 
 // QueueTasks iterates over the tasks that earlier runs of the queue left, in the order of their
 // IDs. Ended tasks have Done set. Tasks that succeeded are left out once their results have been shown
-// and logged, unless they have a name. Use it once, after ClearLogged and Unlogged, because it allows
+// and logged, unless they have a name or are reruns. Use it once, after ClearLogged and Unlogged, because it allows
 // the journal to be compacted.
 func (j *Journal) QueueTasks() iter.Seq2[*task.Task, error] {
 	return func(yield func(*task.Task, error) bool) {

@@ -135,7 +135,7 @@ func DecodeTask(text []byte, t *task.Task) error {
 	return err
 }
 
-// namedName names the member that says that a task has a name.
+// namedName names the member that says that a task has a name, or runs another one again.
 const namedName = "named"
 
 // envMark begins the part of an evAccepted line that is never printed. Strings before it cannot
@@ -156,7 +156,7 @@ func appendAccepted(b []byte, t *task.Task, env []byte, now time.Time, delivered
 	b = beginTaskLine(b, evAccepted, t.Identity)
 	f := task.Facts{Task: t.ID, Command: task.Bytes(t.ShortCommandLine(t.Argv, maxCommand))}
 	b = task.AppendTime(f.Append(b), "at", now)
-	if t.Terms().Name != "" {
+	if t.Terms().Name != "" || t.Terms().RerunOf > 0 {
 		b = task.AppendTrue(b, namedName)
 	}
 	if delivered {

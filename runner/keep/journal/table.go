@@ -40,7 +40,7 @@ const (
 	logged                     // its result is in the joblog and the results tree
 	streamed                   // if done: its output was shown but not captured
 	begun                      // if not done: an attempt has begun
-	named                      // in a queue: other tasks can name it as a dependency
+	named                      // in a queue: other tasks can name it as a dependency, or it is a rerun
 )
 
 func (e *entry) has(f flags) bool { return e.flags&f == f }
