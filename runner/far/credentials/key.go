@@ -1,7 +1,6 @@
 package credentials
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
@@ -83,48 +82,32 @@ func (k *Key) Sign(text []byte) [64]byte { return [64]byte(ed25519.Sign(k.secret
 // as it is not changed.
 type Keys map[[32]byte]bool
 
-// LoadKeys reads files of public keys, one key a line. It skips blank lines and lines that begin with
-// #. An element of files can also be a key itself. LoadKeys fails if there is no key at all.
+// LoadKeys reads files of public keys, one key a line, which may be followed by a comment. It skips blank
+// lines and lines that begin with #. LoadKeys fails if there is no key at all.
 func LoadKeys(files []string) (Keys, error) {
 	t := Keys{}
 	for _, file := range files {
-		text := []byte(file)
-		if !strings.HasPrefix(file, publicPrefix) {
-			var err error
-			if text, err = os.ReadFile(file); err != nil {
-				return nil, fmt.Errorf("read the trusted keys: %w", err)
-			}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read the trusted keys: %w", err)
 		}
 		n := 0
-		for line := range bytes.Lines(text) {
+		for line := range strings.Lines(string(text)) {
 			n++
-			line := strings.TrimSpace(string(line))
-			if line == "" || line[0] == '#' {
+			word, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if word == "" || word[0] == '#' {
 				continue
 			}
-			key, err := parsePublicKey(line)
-			if err != nil {
-				return nil, fmt.Errorf("%s, line %d: %w", file, n, err)
+			word, public := strings.CutPrefix(word, publicPrefix)
+			key, err := keyText.DecodeString(word)
+			if !public || err != nil || len(key) != ed25519.PublicKeySize {
+				return nil, fmt.Errorf("%s, line %d: this is not a public key: write the line that crew engine key printed", file, n)
 			}
-			t[key] = true
+			t[[32]byte(key)] = true
 		}
 	}
 	if len(t) == 0 {
 		return nil, errors.New("no key is trusted: give --trust a file with the line that crew engine key printed")
 	}
 	return t, nil
-}
-
-// parsePublicKey parses a public key, which may be followed by a comment.
-func parsePublicKey(line string) (key [32]byte, err error) {
-	word, _, _ := strings.Cut(line, " ")
-	text, public := strings.CutPrefix(word, publicPrefix)
-	b, err := keyText.DecodeString(text)
-	switch {
-	case strings.HasPrefix(word, secretPrefix):
-		return key, errors.New("this is the secret key: write the public one, " + publicPrefix + "... instead")
-	case !public || err != nil || len(b) != len(key):
-		return key, errors.New("this is not a public key: write the line that crew engine key printed")
-	}
-	return [32]byte(b), nil
 }

@@ -31,7 +31,7 @@ func TestKeyFiles(t *testing.T) {
 	require.NoError(t, err)
 	for text, why := range map[string]string{
 		"": "no key is trusted", "#\n" + Line(key.Signer) + "x": "line 2: this is not a public key",
-		publicPrefix: "not a public key", strings.Replace(Line(key.Signer), publicPrefix, secretPrefix, 1): "secret",
+		publicPrefix: "not a public key", strings.Replace(Line(key.Signer), publicPrefix, secretPrefix, 1): "not a public key",
 	} {
 		_, err = LoadKeys([]string{write(text)})
 		require.ErrorContains(t, err, why)
