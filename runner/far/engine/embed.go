@@ -16,7 +16,7 @@ const startWait = 10 * time.Second // limit for the start of a server
 // startServer starts a server in this process. With o.DontListen, clients reach it only by
 // nats.InProcessServer.
 func startServer(o *server.Options) (*server.Server, error) {
-	o.NoSigs, o.NoLog = true, o.LogFile == ""
+	o.NoSigs, o.NoLog = true, true
 	s, err := server.NewServer(o)
 	if err != nil {
 		return nil, err
