@@ -80,7 +80,8 @@ func (s *Spawner) ExpireAt(end time.Duration) {
 // Start starts a program in a process group of its own. No argument or variable may contain a NUL.
 // Start uses Dir, Env and Files of attr; Files must have three elements. Sys must ask ForkExec for the
 // same. If born is not nil and clone3(2) works, the kernel stores the process ID there before the
-// process runs; after a failure *born is 0.
+// process runs; after a failure *born is 0. A Pdeathsig of attr.Sys is sent when the calling thread
+// ends; threads of crew end only with the process.
 //
 // If attr.Sys.Foreground is set, the child makes itself the foreground process group of the terminal
 // attr.Sys.Ctty. Without clone3(2) the caller has to do that.
@@ -149,6 +150,10 @@ func (s *Spawner) newScript(path string, argv []string, attr *syscall.ProcAttr, 
 	}
 	if attr.Dir != "" {
 		c.addCall(0, syscall.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)))
+	}
+	if attr.Sys.Pdeathsig != 0 {
+		c.addCall(0, syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(attr.Sys.Pdeathsig))
+		c.addCall(uintptr(syscall.Getpid()), syscall.SYS_GETPPID) // fails if this process died before the prctl
 	}
 	for i, fd := range attr.Files {
 		switch at := uintptr(i); fd {

@@ -30,8 +30,9 @@ import (
 //
 // On Linux, the guardian is cloned before the first task and shares crew's memory until it execs, so
 // a short run pays only for one clone. Starting it by a timer in crew would leave a gap, since
-// PR_SET_PDEATHSIG does not reach a task's children and makes them orphans that cannot be found.
-// PR_SET_CHILD_SUBREAPER does not help once crew is dead. A control group would even reach daemons in a session of their
+// PR_SET_PDEATHSIG does not reach a task's children and makes them orphans that cannot be found. So
+// PR_SET_PDEATHSIG is set only for tasks that start without a guardian. PR_SET_CHILD_SUBREAPER does
+// not help once crew is dead. A control group would even reach daemons in a session of their
 // own, but needs a delegated one, which few users have, and two file operations per task. Such
 // daemons are left alone, as they are at the end of any run.
 

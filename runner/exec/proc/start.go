@@ -124,6 +124,9 @@ func (l *Local) spawn(p *process, argv []string, pidOut *int32) error {
 		Dir: dir, Env: l.env.forAttempt(p.Attempt), Files: p.child[:],
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}
+	if !l.guardian.isStarted() {
+		attr.Sys = kernel.DieWithParent(attr.Sys, syscall.SIGKILL)
+	}
 	if l.terminal != nil {
 		attr.Sys.Foreground, attr.Sys.Ctty = true, l.terminal.fd
 	}
