@@ -197,19 +197,15 @@ func (l *contents) applyAttempt(ln line) {
 	if v := field(ln.body, stampName); v != nil {
 		s := parseStamp(v)
 		if s.Command != e.made.Command { // a changed command gets all its retries
-			e.failures = 0
 			delete(l.prior, ln.id)
 		}
 		e.made = s
 	}
-	retried := field(ln.body, "retried") != nil && e.failures < math.MaxUint16
+	retried := field(ln.body, "retried") != nil
 	var o task.Outcome
 	replaced := o.UnmarshalText(field(ln.body, "outcome")) == nil && o.Replaced()
 	if retried || replaced {
 		e.attempts = max(e.attempts, uint16Field(ln.body, "attempt"))
-	}
-	if retried {
-		e.failures++
 	}
 	if retried || replaced && field(ln.body, "unbegun") == nil {
 		l.prior[ln.id] = append(l.prior[ln.id], ln.off)
@@ -231,7 +227,7 @@ func (e *entry) markUndone() {
 	if !e.has(done) {
 		return
 	}
-	e.failures, e.outputs = 0, 0
+	e.outputs = 0
 	e.flags &^= done | shown | logged | streamed | begun
 }
 
@@ -350,13 +346,17 @@ func parseUnixTime(v []byte) uint32 {
 	return uint32(at.Unix())
 }
 
-// restorePrior sets t.History to the earlier attempts of t. Their outputs were not kept.
+// restorePrior sets t.History to the earlier attempts of t, and counts those that used up a retry. Their
+// outputs were not kept.
 func (l *contents) restorePrior(t *task.Task) {
 	h := &task.AttemptHistory{}
 	for _, off := range l.prior[t.Identity] {
 		var out *task.Result
 		if rec, err := readRecord(l.file, off); err == nil {
 			h.Before, out = task.AppendAttempt(h.Before, earlierResult(t, &rec.Facts))
+			if rec.Retried {
+				t.Failures++
+			}
 		}
 		if out != nil {
 			h.Omitted++

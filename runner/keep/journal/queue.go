@@ -202,7 +202,6 @@ func (j *Journal) restoreTask(e *entry, envs map[string][]string) (*task.Task, e
 	if e.has(done) {
 		j.restoreResult(t, e)
 	} else {
-		t.Failures = int32(e.failures)
 		j.contents.restorePrior(t)
 	}
 	return t, err

@@ -105,7 +105,8 @@ type record struct {
 
 	// the end of an attempt
 
-	Note     task.Bytes   `json:"note"` // of the task
+	Note     task.Bytes   `json:"note"`    // of the task
+	Retried  bool         `json:"retried"` // the attempt used up a retry
 	Stdout   extent       `json:"stdout"`
 	Stderr   extent       `json:"stderr"`
 	Attempts []task.Facts `json:"attempts"` // earlier attempts

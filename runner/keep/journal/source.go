@@ -62,7 +62,6 @@ func (s *Source) Next(number func() uint64) (*task.Task, error) {
 	case !again && m == nil:
 		r = e.result(t)
 	case !e.has(done) && (m == nil || m.Stamp.Command == e.made.Command): // a changed command gets all its retries
-		t.Failures = int32(e.failures)
 		j.contents.restorePrior(t)
 	}
 	switch {

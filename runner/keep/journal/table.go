@@ -24,7 +24,6 @@ type entry struct {
 	spec     int64        // in a queue: offset of the line with the whole task; 0 if there is none
 	outputs  int64        // bytes of outputs, if done
 	attempts uint16       // ended attempts, without interrupted ones
-	failures uint16       // attempts that used up a retry since the task was last done
 	outcome  task.Outcome // if done
 	flags    flags
 	age      uint8 // resets since the duration was measured

@@ -52,7 +52,7 @@ type Joblog struct {
 const (
 	maxMarks = 32 // number of different marks
 
-	// readerTimeout is how long a write waits for the next reader of a FIFO whose last one has gone.
+	// readerTimeout is how long a write to a FIFO without a reader waits for one.
 	readerTimeout = time.Second
 )
 
