@@ -123,7 +123,7 @@ func (f *feed) restore() error {
 		}
 		known[t.ID] = true
 		if name := t.Terms().Name; name != "" {
-			f.tasks.Names().Define(string(name), t.ID)
+			f.tasks.Names()[string(name)] = t.ID
 		}
 		switch {
 		case t.Done == nil:

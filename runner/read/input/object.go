@@ -245,9 +245,10 @@ func (t *Tasks) termsOf(d *description, number uint64) (*task.Terms, error) {
 		return nil, nil
 	}
 	if d.Name != "" {
-		if first := t.names.Define(d.Name, number); first != number {
+		if first := t.names[d.Name]; first != 0 {
 			return nil, fmt.Errorf(`"id" %q is already the id of task %d`, d.Name, first)
 		}
+		t.names[d.Name] = number
 	}
 	after, err := t.numbersOf("after", d.After, number)
 	ended, err2 := t.numbersOf("after_any", d.AfterAny, number)
@@ -261,11 +262,19 @@ func (t *Tasks) termsOf(d *description, number uint64) (*task.Terms, error) {
 	return &task.Terms{After: after, AfterAny: ended, Name: task.Bytes(d.Name), UniqueBy: d.Unique}, err
 }
 
+// Names are the numbers of tasks by the names that users give them.
+type Names map[string]uint64
+
+// RemoveAfter removes the names of all tasks with numbers above last. It takes time for each name.
+func (n Names) RemoveAfter(last uint64) {
+	maps.DeleteFunc(n, func(_ string, number uint64) bool { return number > last })
+}
+
 // numbersOf returns the numbers of the tasks whose ids a member lists, sorted and without duplicates.
 // It returns an error if an id is unknown, or is the id of the task itself, which has this number.
 func (t *Tasks) numbersOf(member string, ids []string, number uint64) (list []uint64, err error) {
 	for _, id := range ids {
-		switch n := t.names.Lookup(id); n {
+		switch n := t.names[id]; n {
 		case 0:
 			return nil, fmt.Errorf("%q: no earlier record has the id %q", member, id)
 		case number:

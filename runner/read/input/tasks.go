@@ -76,7 +76,7 @@ func NewTasks(r *Reader, cfg TasksConfig) *Tasks {
 			all = append(all, text.Placeholders...)
 		}
 	}
-	t := &Tasks{r: r, cfg: cfg, fields: all.Fields(), units: all.Caps(), placeholders: all}
+	t := &Tasks{r: r, cfg: cfg, fields: all.Fields(), units: all.Caps(), placeholders: all, names: Names{}}
 	if cfg.Protocol != task.NoProtocol {
 		t.fillCommand(&t.worker, expand.Values{})
 	}
@@ -92,7 +92,7 @@ func (t *Tasks) Separator() string { return t.r.delimiter }
 
 // Names returns the names of tasks: the ids of the records so far. Names that the caller defines or
 // removes count for later records. The caller must not change them while Next runs.
-func (t *Tasks) Names() *Names { return &t.names }
+func (t *Tasks) Names() Names { return t.names }
 
 // Results returns the directory for a task's results. It may be called while Next
 // runs.

@@ -11,40 +11,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"crew/runner/decide/task"
 	"crew/runner/read/expand"
 )
-
-// TestNames checks that a name belongs to the first task that has it, unless that task has been removed.
-func TestNames(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var names Names
-		model, last := map[string]uint64{}, uint64(0)
-		for range rapid.IntRange(0, 60).Draw(t, "steps") {
-			name := rapid.StringOfN(rapid.RuneFrom([]rune("abc")), 0, 2, -1).Draw(t, "name")
-			switch rapid.IntRange(0, 9).Draw(t, "step") {
-			case 0, 1:
-				upTo := last - min(last, rapid.Uint64Range(0, 5).Draw(t, "undone"))
-				names.RemoveAfter(upTo)
-				for name, n := range model {
-					if n > upTo {
-						delete(model, name)
-					}
-				}
-			default:
-				last++
-				if model[name] == 0 {
-					model[name] = last
-				}
-				require.Equal(t, model[name], names.Define(name, last))
-			}
-			require.Equal(t, model[name], names.Lookup(name))
-			require.Equal(t, len(model), len(names.tasks))
-		}
-	})
-}
 
 // TestBatchesInShells checks that a command with any number of separate words is filled up to the limit of
 // the system. In a shell, records are arguments of the script, which is displayed as one word,
