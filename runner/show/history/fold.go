@@ -55,13 +55,11 @@ type run struct {
 	running, peak int      // attempts
 	detailed      bool     // the source records more than the ends of attempts
 	allRead       bool     // the input ended
-	final         bool     // the run reads no more tasks
 	stall         *Blocked // since when and why nothing starts; nil if tasks start
 }
 
 // openTask is a task that began and has not ended.
 type openTask struct {
-	run     int          // index of the run of its latest attempt
 	attempt int          // number of its latest attempt
 	current *Attempt     // the running attempt, or nil
 	failed  bool         // an attempt failed, and was not just replaced
@@ -130,9 +128,8 @@ func (f *Fold) Add(l *Line) {
 	case "resized":
 		r.Workers = max(r.Workers, l.Workers)
 	case "input-end":
-		r.final, r.allRead = true, true
+		r.allRead = true
 	case "draining", "stopping":
-		r.final = true
 		r.stopped(l.Text)
 	case Over:
 		r.endStall(f, l.At)
@@ -163,7 +160,6 @@ func (f *Fold) closeRun() {
 		return
 	}
 	r := f.runs[len(f.runs)-1]
-	r.Ended = r.ended(f)
 	r.endStall(f, r.End)
 	for _, id := range slices.Sorted(maps.Keys(f.open)) {
 		o := f.open[id]
@@ -190,21 +186,6 @@ func (f *Fold) startWait(id uint64, since time.Time) {
 	if _, waits := f.waits[id]; !waits {
 		f.waits[id] = since
 	}
-}
-
-// ended reports whether r, the current run, ended by itself. If the source does not record that, the
-// run ended if no task is left.
-func (r *run) ended(f *Fold) bool {
-	if r.Ended || !r.detailed {
-		return true
-	}
-	left := len(f.waits)
-	for _, o := range f.open {
-		if f.runs[o.run] == r {
-			left++
-		}
-	}
-	return r.final && left == 0
 }
 
 // stopped records why the run stopped. A run may have several reasons, for example a signal after a deadline.
@@ -249,7 +230,6 @@ func (f *Fold) taskOf(l *Line) *openTask {
 
 func (f *Fold) keepOpen(id uint64, o *openTask) {
 	delete(f.waits, id)
-	o.run = f.run
 	f.open[id] = o
 }
 
@@ -351,7 +331,7 @@ func (f *Fold) Report() *Report {
 		place[r.number] = i
 		one := r.Run
 		one.Figures, one.Workers = r.figures(), cmp.Or(r.Workers, r.peak)
-		one.Ended = r.Ended || r.number == len(f.runs)-1 && r.ended(f)
+		one.Ended = r.Ended || !r.detailed
 		out.Runs = append(out.Runs, one)
 	}
 	out.Title, out.Total = title(out.Runs), f.total.figures()

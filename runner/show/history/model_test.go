@@ -107,9 +107,9 @@ func (m *model) run(source string, told bool, at float64, todo []modelTask) (flo
 	}
 	end := r.killed
 	if end == never {
-		end, r.Ended = slices.Max(free), true
+		end, r.Ended, r.Complete = slices.Max(free), true, told
 		if told {
-			r.lines = append(r.lines, said("input-end", end))
+			r.lines = append(r.lines, said("input-end", end), said(Over, end))
 		}
 	}
 	slices.SortStableFunc(r.lines, func(a, b *Line) int { return a.At.Compare(b.At) })
