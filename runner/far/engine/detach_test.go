@@ -102,7 +102,7 @@ func (identified) Next(number func() uint64) (*task.Task, error) {
 }
 
 // The hub has no room for all tasks that it may hold and a record. A run that was removed leaves nothing
-// in memory.
+// in memory. A run that is over is removed in time, however often the hub is restarted.
 func TestForgotten(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		d := b.dispatcher(noProcess)
@@ -114,6 +114,17 @@ func TestForgotten(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, d.forget(h))
 		require.False(t, h.expiry.Stop())
+		require.Empty(t, d.all())
+
+		record := runRecord{RunInfo: RunInfo{Run: "r", Queue: "q", Version: Version, State: runDone, Progress: &Progress{}}}
+		record.Options.Attempts = encode(kindAttempt, &Attempt{})
+		old := runDir(filepath.Join(b.runs, "r"))
+		require.NoError(t, os.Mkdir(string(old), 0o700))
+		require.NoError(t, old.save(&record))
+		require.NoError(t, os.Chtimes(string(old), time.Time{}, time.Now().Add(time.Second-keptFor)))
+		d.load()
+		require.Len(t, d.all(), 1)
+		time.Sleep(2 * time.Second)
 		require.Empty(t, d.all())
 	})
 }

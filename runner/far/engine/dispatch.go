@@ -93,8 +93,8 @@ func (d *dispatcher) load() {
 			if record.For != "" {
 				d.lastRequest = max(d.lastRequest, record.Epoch)
 			}
-			if record.State == runDone {
-				h.expiry.Reset(keptFor)
+			if info, err := e.Info(); err == nil && record.State == runDone { // the record was written last
+				h.expiry.Reset(time.Until(info.ModTime().Add(keptFor)))
 			}
 			d.superviseLocked(h, nil)
 		}

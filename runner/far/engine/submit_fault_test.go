@@ -129,7 +129,11 @@ func TestWorkerIsThereAfterAll(t *testing.T) {
 	inTime(t, func(t *testing.T, b *broker) {
 		w := b.worker("a", 1, func(*fake, *Attempt) {})
 		r := b.run(1, nil)
-		find := func() *remoteWorker { return r.x.roster.find(w.presence.ID) }
+		find := func() *remoteWorker {
+			r.x.roster.mu.RLock()
+			defer r.x.roster.mu.RUnlock()
+			return r.x.roster.workers[w.presence.ID]
+		}
 		crewtest.Until(t, func() bool { return find() != nil }, "the worker")
 		lost := find()
 		w.silent.Store(true)

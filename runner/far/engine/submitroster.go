@@ -261,10 +261,3 @@ func (r *roster) all() []*remoteWorker {
 	defer r.mu.RUnlock()
 	return slices.Collect(maps.Values(r.workers))
 }
-
-// find returns the worker with an ID, or nil if the run does not use it.
-func (r *roster) find(id string) *remoteWorker {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.workers[id]
-}
