@@ -98,7 +98,7 @@ func (r *renderer) macro(line []string) {
 		r.literal = true
 	case "Ed":
 		r.literal = false
-	case "Dl", "D1":
+	case "Dl":
 		r.flush()
 		r.line(blanks(r.left+display) + r.inline(args))
 	default:
