@@ -3,7 +3,6 @@ package wiring
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 
@@ -201,7 +200,8 @@ func (f *feed) check(a *control.Addition) error {
 	return nil
 }
 
-// admit admits an addition as a whole or not at all. The caller must hold turn.
+// admit admits an addition as a whole or not at all. The submitter of a request from the hub was told that it was
+// accepted, so it is not refused for its size: an empty queue takes it. The caller must hold turn.
 func (f *feed) admit(x *addition) error {
 	now := f.room()
 	if now.Err != nil {
@@ -210,8 +210,8 @@ func (f *feed) admit(x *addition) error {
 	err := f.makeTasks(x, func() uint64 { return now.Last + uint64(len(x.tasks)) + 1 })
 	if err != nil {
 		err = failure(statusTrouble, err.Error())
-	} else if n := len(x.tasks); n > now.Room && (x.arrivalID == "" || now.Room < f.opts.Serve.Feed.MaxQueued) {
-		err = f.noRoom(x)
+	} else if len(x.tasks) > now.Room && (x.arrivalID == "" || now.Room < f.opts.Serve.Feed.MaxQueued) {
+		err = failure(statusBusy, task.ErrFull.Error())
 	}
 	switch {
 	case err != nil:
@@ -225,17 +225,6 @@ func (f *feed) admit(x *addition) error {
 		x.accepted(x.ids, x.known)
 	}
 	return err
-}
-
-// noRoom returns the error for an addition that does not fit. A request from the hub is not
-// refused for its size: the submitter was told that it was accepted, so it is taken as a whole once the
-// queue is empty.
-func (f *feed) noRoom(x *addition) error {
-	n, most := len(x.tasks), f.opts.Serve.Feed.MaxQueued
-	if n > most && x.arrivalID == "" { // waiting would not help
-		return failure(statusTrouble, fmt.Sprintf("%d tasks at once are more than --max-queued %d: add fewer", n, most))
-	}
-	return failure(statusBusy, task.ErrFull.Error())
 }
 
 // commit records the tasks of an addition and gives them to the run. The caller must hold turn.
