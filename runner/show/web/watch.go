@@ -28,7 +28,7 @@ func (r *run) follow(ctx context.Context) {
 		}
 		r.setStatus(reply.Run)
 		return nil
-	}, func(error) {})
+	})
 	if how != "" {
 		r.end(how)
 	}

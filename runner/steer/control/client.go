@@ -227,9 +227,9 @@ const (
 )
 
 // Watch watches a run and its state until the run is over, and returns Ended or Killed, or "" if ctx is
-// done first. If the connection fails, it connects again. It calls f as Ask does, and crowded whenever
-// the run has no room for one more client.
-func Watch(ctx context.Context, h Hello, f func(line []byte, r *Reply) error, crowded func(error)) (how string) {
+// done first. If the connection fails, or the run has no room for one more client, it connects again. It
+// calls f as Ask does.
+func Watch(ctx context.Context, h Hello, f func(line []byte, r *Reply) error) (how string) {
 	for gone := Ended; ; {
 		_, err := Ask(ctx, h, Request{Op: "watch", Follow: true}, f)
 		if ctx.Err() != nil {
@@ -245,7 +245,6 @@ func Watch(ctx context.Context, h Hello, f func(line []byte, r *Reply) error, cr
 		case errors.Is(err, syscall.ECONNREFUSED):
 			return Killed
 		case ok:
-			crowded(err)
 			wait = time.Second
 		default: // the run was killed: it would have said that it ends, unless this program was suspended then
 			gone = Killed

@@ -41,8 +41,6 @@ func (a *app) watch(hello control.Hello) {
 			}
 		}
 		return nil
-	}, func(err error) {
-		a.post(func() { a.message = "the run is not seen: " + err.Error() })
 	})
 	a.post(func() { a.end(how) })
 }
