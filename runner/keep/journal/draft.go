@@ -71,6 +71,7 @@ func (d *draft) copyLine(l *contents, ln line) {
 	ev, e := string(ln.event), l.table.find(ln.id)
 	remembered := e != nil && !l.expired(e)
 	last := remembered && e.offset == ln.off
+	_, prior := slices.BinarySearch(l.prior[ln.id], ln.off)                    // in ascending order, and perhaps many
 	if last && e.duration > 0 && (!e.has(done) || e.outcome == task.Skipped) { // a skipped task has the duration of an earlier attempt
 		d.writeKnown(e)
 	}
@@ -80,8 +81,7 @@ func (d *draft) copyLine(l *contents, ln line) {
 		d.write(d.moveOutputs(body))
 	case ev == evRun && l.runOffset == ln.off, ev == evClosed && l.closed,
 		remembered && ev == evAccepted && e.spec == ln.off && !l.droppable(e),
-		remembered && slices.Contains(l.prior[ln.id], ln.off),
-		last && ev != evKnown:
+		remembered && prior, last && ev != evKnown:
 		d.write(setTrue(ln.body, deliveredName, false))
 	}
 }
