@@ -89,28 +89,23 @@ func (r *runState) dropMessages() {
 
 // receive handles a message with attempts.
 func (w *worker) receive(l *lease, subject string, data []byte) {
-	var attempts []*heldAttempt
 	for part := range splitMessages(data) {
-		if h := w.receiveOne(l, subject, part); h != nil {
-			attempts = append(attempts, h)
-		}
+		w.receiveOne(l, subject, part)
 	}
-	w.admit(attempts...)
 }
 
-// receiveOne handles an attempt, or an order about one. It returns the attempt if it can be admitted
-// now. It ignores garbage.
-func (w *worker) receiveOne(l *lease, subject string, data []byte) *heldAttempt {
+// receiveOne handles an attempt, or an order about one. It ignores garbage.
+func (w *worker) receiveOne(l *lease, subject string, data []byte) {
 	i := strings.LastIndexByte(subject, '.')
 	user, run := userIn(subject[:i]), subject[i+1:]
 	if o, err := decode[AttemptOrder](data, kindOrder); err == nil {
 		o.Run = runKey(user, o.Run)
 		w.obey(o)
-		return nil
+		return
 	}
 	a, err := decode[Attempt](data, kindAttempt)
 	if err != nil || a.Run != run || a.User != user {
-		return nil
+		return
 	}
 	h := &heldAttempt{worker: w, lease: l, ID: a.ID, Attempt: a}
 	h.Run = runKey(user, run)
@@ -120,10 +115,8 @@ func (w *worker) receiveOne(l *lease, subject string, data []byte) *heldAttempt 
 	case a.Whole.Name != "":
 		go w.fetchBig(h, subject, a.Whole) // later attempts need not wait
 	default:
-		w.setTask(h, a, subject, data)
-		return h
+		w.admit(h, a, subject, data)
 	}
-	return nil
 }
 
 // fetchBig fetches an attempt that is too long for a message, and admits it.
@@ -141,19 +134,30 @@ func (w *worker) fetchBig(h *heldAttempt, subject string, whole travel.Blob) {
 		w.finish(h, &task.Result{Outcome: task.Lost}) // its submitter has dropped it, or it is garbage
 		return
 	}
-	w.setTask(h, a, subject, msg.Bytes())
-	w.admit(h)
+	w.admit(h, a, subject, msg.Bytes())
 }
 
-// setTask makes the task of an attempt, which was decoded from msg.
-func (w *worker) setTask(h *heldAttempt, a *Attempt, subject string, msg []byte) {
+// admit adds the task of an attempt, which was decoded from msg, to the run. It returns the attempt if
+// that was stopped meanwhile.
+func (w *worker) admit(h *heldAttempt, a *Attempt, subject string, msg []byte) {
 	t := w.taskOf(a)
 	if t.Err = w.setCommand(a, t, subject, msg); t.Err != nil {
 		t.Argv, t.Exec, t.Shell = nil, nil, false
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	h.Attempt, h.task = a, t
+	stopped := h.stoppedLocked()
+	if !stopped {
+		w.lastTask++
+		t.ID, w.tasks[w.lastTask] = w.lastTask, h
+		if stopped = w.Do(task.Command{Op: task.Add, N: 1, Tasks: []*task.Task{t}}).Err != nil; stopped {
+			delete(w.tasks, t.ID)
+		}
+	}
+	w.mu.Unlock()
+	if stopped {
+		w.finish(h, &task.Result{Outcome: task.Lost})
+	}
 }
 
 // stoppedLocked reports whether an attempt must not begin any more. It checks the clock, because a
@@ -240,32 +244,6 @@ func (w *worker) setCommand(a *Attempt, t *task.Task, subject string, msg []byte
 		t.Env = append(t.Env, task.CapVariable(name)+"=") // empty unless it holds units
 	}
 	return err
-}
-
-// admit adds the tasks of attempts to the run. It returns attempts that were stopped meanwhile.
-func (w *worker) admit(attempts ...*heldAttempt) {
-	var tasks []*task.Task
-	var back []*heldAttempt
-	w.mu.Lock()
-	for _, h := range attempts {
-		if h.stoppedLocked() {
-			back = append(back, h)
-			continue
-		}
-		w.lastTask++
-		h.task.ID, w.tasks[w.lastTask] = w.lastTask, h
-		tasks = append(tasks, h.task)
-	}
-	if len(tasks) > 0 && w.Do(task.Command{Op: task.Add, N: 1, Tasks: tasks}).Err != nil {
-		for _, t := range tasks {
-			delete(w.tasks, t.ID)
-		}
-		back = attempts
-	}
-	w.mu.Unlock()
-	for _, h := range back {
-		w.finish(h, &task.Result{Outcome: task.Lost})
-	}
 }
 
 // tokenSet remembers the tokens of accepted attempts: each for at least tokensKept or, if max is not 0,
