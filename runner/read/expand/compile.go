@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -208,10 +209,8 @@ var mayUseArguments = lazily("[$`]|\\(\\s*\\)|\\.\\s|\\b(set|shift|getopts|sourc
 
 // marksBetween returns the marks from offset from up to offset to.
 func (c *compiler) marksBetween(from, to int) []mark {
-	before := func(m mark, at int) int { return m.at - at }
-	i, _ := slices.BinarySearchFunc(c.marks, from, before)
-	j, _ := slices.BinarySearchFunc(c.marks, to, before)
-	return c.marks[i:j]
+	first := func(at int) int { return sort.Search(len(c.marks), func(i int) bool { return c.marks[i].at >= at }) }
+	return c.marks[first(from):first(to)]
 }
 
 // valueOf returns the index of a value of the script. It adds the value if it is new.

@@ -83,12 +83,9 @@ func escape(s string) string { return strings.ReplaceAll(s, "'", `'\''`) }
 
 // plainInDouble reports whether no byte of s is special in double quotes, in any shell and locale.
 func plainInDouble(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' && c != 0 || c >= 0x7f || c == '"' || c == '$' || c == '`' || c == '\\' || c == '!' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return r < ' ' && r != 0 || r >= 0x7f || strings.ContainsRune("\"$`\\!", r)
+	})
 }
 
 // setVariables returns commands that set n variables to the first n arguments.

@@ -36,15 +36,7 @@ type list string
 
 // has reports whether the name is in the list.
 func (l list) has(name string) bool {
-	if !strings.Contains(string(l), name) {
-		return false // the case for most names, and ten times faster
-	}
-	for n := range strings.FieldsSeq(string(l)) {
-		if n == name {
-			return true
-		}
-	}
-	return false
+	return strings.Contains(string(l), name) && slices.Contains(strings.Fields(string(l)), name) // most names fail the fast test
 }
 
 // listWith returns the index of the first list that has the name.
