@@ -24,11 +24,8 @@ func (w *wiring) takeLock() error {
 		return nil
 	}
 	fd, err := openLock(p.Lock)
-	if _, untrusted := errors.AsType[*trust.Error](err); untrusted {
-		return fmt.Errorf("open lock: %w", err)
-	}
 	if err != nil {
-		return fmt.Errorf("open lock %s: %w: give --lock a file that you can read or create", p.Lock, task.WithoutPath(err))
+		return fmt.Errorf("open lock: %w", err)
 	}
 	// Unlock instead of closing, because the guardian may live a moment longer.
 	w.onClose(func() { _ = flock(fd, unix.LOCK_UN, p.Lock) })
