@@ -35,11 +35,10 @@ type Workers struct {
 	Config // as given to New
 	pins   kernel.Pins
 
-	failures atomic.Int32 // number of successive workers, of all slots, that ended before they read a record
-	notices  atomic.Int32
-	short    atomic.Int32 // number of loops that cannot start a worker because others hold the resources
-	hinted   atomic.Bool  // the user has been told about workers that may not flush
-	slow     atomic.Bool  // the user has been told about workers that are not ready
+	notices atomic.Int32
+	short   atomic.Int32 // number of loops that cannot start a worker because others hold the resources
+	hinted  atomic.Bool  // the user has been told about workers that may not flush
+	slow    atomic.Bool  // the user has been told about workers that are not ready
 
 	mu    sync.Mutex
 	loops map[int]*loop // by slot

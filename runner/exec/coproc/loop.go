@@ -24,10 +24,7 @@ const (
 	backoffMax   = 5 * time.Second
 	shortRetry   = 50 * time.Millisecond // pause before another start if resources were short
 
-	// The run stops once this many workers in a row have ended before they read a record: workers
-	// of one slot, and workers of all slots.
-	maxFailures    = 3
-	maxFailuresAll = 10
+	maxFailures = 3 // the run stops once this many workers of a slot in a row have ended before they read a record
 
 	never = time.Duration(math.MaxInt64)
 )
@@ -312,18 +309,17 @@ func (l *loop) workerDied(how string, said []byte, worked, read bool) {
 		return
 	}
 	l.failures++
-	all := int(l.Workers.failures.Add(1))
 	if last := lastLines(said); last != "" {
 		how += ": " + last
 	}
-	if len(l.attempts) == 0 || l.failures < maxFailures && all < maxFailuresAll {
+	if len(l.attempts) == 0 || l.failures < maxFailures {
 		l.notify("ended before it read a record: " + how)
 		return
 	}
 	f := l.attempts[0]
 	f.Outcome, f.BadCommand = task.StartFailed, true
 	f.Err = fmt.Errorf("worker %s ended %d times before it read a record: %s",
-		task.Quote(task.Shorten(f.Task.Words(f.Task.ArgvOn(l.slot.ID, l.slot.Host, nil)), excerptSize)), max(l.failures, all), how)
+		task.Quote(task.Shorten(f.Task.Words(f.Task.ArgvOn(l.slot.ID, l.slot.Host, nil)), excerptSize)), l.failures, how)
 }
 
 // maxNotices is how many messages a run shows at most, as all workers may keep failing.
@@ -343,10 +339,7 @@ func (l *loop) notify(what string) {
 }
 
 // resetFailures records that a worker has worked.
-func (l *loop) resetFailures() {
-	l.deaths, l.failures = 0, 0
-	l.Workers.failures.Store(0)
-}
+func (l *loop) resetFailures() { l.deaths, l.failures = 0, 0 }
 
 // lastLines returns the end of a worker's stderr as one line.
 func lastLines(said []byte) string {
