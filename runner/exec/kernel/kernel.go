@@ -19,7 +19,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -137,21 +136,6 @@ func threads(dir string) (n int64, owner int) {
 		return 0, -1
 	}
 	return int64(st.Nlink) - 2, int(st.Uid)
-}
-
-// ReadFile is like os.ReadFile, for the small files of /proc and /sys: it takes half as long, because it leaves
-// out what only pipes and terminals need.
-func ReadFile(name string) (text []byte, err error) {
-	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: name, Err: err}
-	}
-	defer unix.Close(fd)
-	for n := 1; n > 0; text = text[:len(text)+max(n, 0)] {
-		text = slices.Grow(text, 1024)
-		n, err = unix.Read(fd, text[len(text):cap(text)])
-	}
-	return text, err
 }
 
 // CreateUnnamed creates a file in dir, open for reading and writing, and removes its name.

@@ -118,7 +118,7 @@ const tick = time.Second / 100
 
 // FindProcess describes a process. ok is false if there is no such process or the system hides it.
 func FindProcess(pid int) (p Process, ok bool) {
-	text, _ := ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	// PID (NAME) STATE PARENT ...: the name can hold anything
 	from, to := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	f := strings.Fields(string(text[to+1:]))

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"os"
 	"path"
 	"runtime"
 	"slices"
@@ -28,7 +29,7 @@ func New(root string) *Machine {
 	if root == "" && kernel.Portable {
 		return &Machine{func(string) ([]byte, error) { return nil, errors.New("this system does not provide it") }}
 	}
-	return &Machine{func(name string) ([]byte, error) { return kernel.ReadFile(root + name) }}
+	return &Machine{func(name string) ([]byte, error) { return os.ReadFile(root + name) }}
 }
 
 // Processors returns the number of processors that this process can use: those of its affinity mask or,

@@ -32,7 +32,9 @@ func awaitGuardian(t *testing.T, pid int) {
 		files, _ := os.ReadDir(proc + "/fd")
 		for _, f := range files {
 			link, _ := os.Readlink(proc + "/fd/" + f.Name())
-			links = append(links, link)
+			if !strings.HasPrefix(link, "anon_inode:[event") { // the runtime's
+				links = append(links, link)
+			}
 		}
 		all := strings.Join(links, " ")
 		keeps := len(links) == 5 && strings.Count(all, "/dev/null") == 3 && strings.Contains(all, "pipe:")

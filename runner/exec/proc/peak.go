@@ -2,12 +2,11 @@ package proc
 
 import (
 	"math"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
-
-	"crew/runner/exec/kernel"
 )
 
 // rssError is the error, in bytes per processor, of the kernel's count of a process's memory: each
@@ -35,7 +34,7 @@ func (p *peak) ofTask(bytes int64) int64 {
 // more than any task can have. getrusage(2) would return the peak of this process's parent if
 // that is higher.
 func ownPeak() int64 {
-	status, _ := kernel.ReadFile("/proc/self/status")
+	status, _ := os.ReadFile("/proc/self/status")
 	_, after, _ := strings.Cut(string(status), "\nVmHWM:")
 	number, _, _ := strings.Cut(after, " kB")
 	n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64) // package fmt would cost the first task of a run 7 page faults
