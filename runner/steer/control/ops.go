@@ -94,14 +94,15 @@ func (s *Server) status() (*Status, error) {
 
 // final returns the last status of the run, or nil if the sink did not get the totals.
 func (s *Server) final() *Status {
-	if now, err := s.status(); err == nil { // the run was over before the server was made
-		return now
-	}
 	s.sink.mu.Lock()
 	stats := s.sink.final
 	s.sink.mu.Unlock()
-	if stats == nil {
+	switch {
+	case stats == nil:
 		return nil
+	case stats.Start.IsZero(): // the run was over before the server was made
+		now, _ := s.status()
+		return now
 	}
 	return s.describe(&task.Snapshot{At: time.Now(), State: task.StateDone, Stats: *stats})
 }
