@@ -116,13 +116,12 @@ func (s *Submitter) FetchMade(ctx context.Context, user string, t *task.Task, f 
 }
 
 // fetch writes the returned files that have one of the paths and whose Made equals made. It writes each
-// to at(path). If made is false, it reports missing files; missing files with temporary names are
-// reported when they are renamed.
+// to at(path). It reports missing files, except those that t makes: its result names them.
 func (s *Submitter) fetch(ctx context.Context, user string, t *task.Task, f *task.Facts, returned []File, paths []string, made bool, at func(path string) string) error {
 	for _, path := range paths {
 		i := slices.IndexFunc(returned, func(r File) bool { return r.Path == path && r.Made == made })
 		if i < 0 {
-			if !made && f.Outcome == task.OK {
+			if f.Outcome == task.OK && !slices.Contains(t.Makes.Files(made), path) {
 				s.notice(fmt.Sprintf("task %d left no file %s on %s: nothing to return", t.ID, task.Printable(path), f.Host))
 			}
 			continue
