@@ -43,7 +43,8 @@ func serve(c *wiring.Call) error {
 		return err
 	}
 	defer s.close()
-	if h.runs, err = newDispatcher(ctx, s, h.server.InProcessConn, h.file("runs"), c.Hub.MaxOutput, c.Notice); err != nil {
+	d, err := newDispatcher(ctx, s, h.server.InProcessConn, h.file("runs"), c.Hub.MaxOutput, c.Notice)
+	if err != nil {
 		return err
 	}
 	if _, err = s.serveOrders(hubSubject, h.carryOut); err != nil {
@@ -52,15 +53,14 @@ func serve(c *wiring.Call) error {
 	c.Notice("the hub listens at " + h.url)
 	c.Notice("connect with --engine " + h.file(ownerFile) + "; crew engine invite prints contexts for others")
 	c.Ready()
-	return h.runs.serve()
+	return d.serve()
 }
 
-// hub is a NATS server with its users, and the dispatcher of detached runs.
+// hub is a NATS server with its users.
 type hub struct {
 	dir      string
 	lock     *os.File
 	server   *server.Server
-	runs     *dispatcher
 	users    *credentials.Users
 	password string // the owner's
 	url      string // URL for clients
