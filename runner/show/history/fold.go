@@ -331,7 +331,7 @@ func (f *Fold) Report() *Report {
 		place[r.number] = i
 		one := r.Run
 		one.Figures, one.Workers = r.figures(), cmp.Or(r.Workers, r.peak)
-		one.Ended = r.Ended || !r.detailed
+		one.Ended = r.Ended || !r.detailed && r.tally.Tasks > 0 // results do not tell the end
 		out.Runs = append(out.Runs, one)
 	}
 	out.Title, out.Total = title(out.Runs), f.total.figures()

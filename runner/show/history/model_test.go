@@ -107,14 +107,17 @@ func (m *model) run(source string, told bool, at float64, todo []modelTask) (flo
 	}
 	end := r.killed
 	if end == never {
-		end, r.Ended, r.Complete = slices.Max(free), true, told
+		end, r.Complete = slices.Max(free), told
 		if told {
 			r.lines = append(r.lines, said("input-end", end), said(Over, end))
 		}
 	}
 	slices.SortStableFunc(r.lines, func(a, b *Line) int { return a.At.Compare(b.At) })
 	r.lines = slices.DeleteFunc(r.lines, func(l *Line) bool { return l.At.After(sec(r.killed)) })
-	r.Ended = r.Ended || !slices.ContainsFunc(r.lines, func(l *Line) bool { return l.Name == "admitted" })
+	has := func(name string) bool {
+		return slices.ContainsFunc(r.lines, func(l *Line) bool { return l.Name == name })
+	}
+	r.Ended = has(Over) || !has("admitted") && has("finished")
 	if !told {
 		r.Workers = 0
 	}
