@@ -56,31 +56,32 @@ func (s *rowState) findEnd(b []byte) int {
 	return -1
 }
 
-// splitRow appends the fields of a row to dst. The row has no line end.
-func splitRow(dst []string, row string) ([]string, error) {
+// splitRow returns the fields of a row, which has no line end.
+func splitRow(row string) ([]string, error) {
+	fields := make([]string, 0, 1+strings.Count(row, ","))
 	for n := 1; ; n++ {
 		if !strings.HasPrefix(row, `"`) {
 			f, rest, more := strings.Cut(row, ",")
 			if strings.Contains(f, `"`) {
-				return dst, fmt.Errorf("a quote inside field %d, which does not begin with one", n)
+				return fields, fmt.Errorf("a quote inside field %d, which does not begin with one", n)
 			}
-			dst = append(dst, f)
+			fields = append(fields, f)
 			if !more {
-				return dst, nil
+				return fields, nil
 			}
 			row = rest
 			continue
 		}
 		f, rest, err := quotedField(row[1:])
 		if err != nil {
-			return dst, fmt.Errorf("%w %d", err, n)
+			return fields, fmt.Errorf("%w %d", err, n)
 		}
-		dst = append(dst, f)
+		fields = append(fields, f)
 		if rest == "" {
-			return dst, nil
+			return fields, nil
 		}
 		if rest[0] != ',' {
-			return dst, fmt.Errorf("text after the closing quote of field %d", n)
+			return fields, fmt.Errorf("text after the closing quote of field %d", n)
 		}
 		row = rest[1:]
 	}

@@ -57,7 +57,6 @@ type stream struct {
 	values []string
 	files  []file // the first one is being read
 	scan   scanner
-	slab   slab
 	name   string
 	header []string // of the first file, its first record; a later file may begin with an equal one
 	skip   int      // number of records to leave out next
@@ -179,7 +178,7 @@ func (s *stream) nextText() (string, int, error) {
 	if err != nil {
 		return "", 0, err
 	}
-	return s.slab.string(s.clean(raw)), size, nil
+	return string(s.clean(raw)), size, nil
 }
 
 // nextRaw returns the bytes and the size of the next record of a file. The bytes are
@@ -222,7 +221,7 @@ func (s *stream) clean(raw []byte) []byte {
 // setRecord sets rec to the record with this text.
 func (s *stream) setRecord(rec *Record, text string) {
 	rec.Text, rec.Object, rec.place = text, nil, s.place(s.line)
-	if rec.Columns, rec.Err = s.split.columns(text, &s.slab); s.cfg.Kind == JSON {
+	if rec.Columns, rec.Err = s.split.columns(text); s.cfg.Kind == JSON {
 		rec.Object, rec.Err = parseObject(text)
 	}
 	if rec.Err != nil {

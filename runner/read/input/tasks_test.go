@@ -116,9 +116,9 @@ func TestRecordsForWorkersAreCheap(t *testing.T) {
 	src, err := example{Command: &expand.Config{Words: []string{"cat"}}, Protocol: task.LineProtocol}.open(t, io.LimitReader(repeat("1234567\n"), 8*records), "")
 	require.NoError(t, err)
 	number := func() uint64 { return 1 }
-	require.Less(t, testing.AllocsPerRun(records-1, func() {
+	require.LessOrEqual(t, testing.AllocsPerRun(records-1, func() {
 		if tk, err := src.Next(number); err != nil || string(tk.Stdin) != "1234567" {
 			t.Error(tk, err)
 		}
-	}), 1.0)
+	}), 2.0, "its text, and a slice for it")
 }
