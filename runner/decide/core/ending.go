@@ -131,9 +131,15 @@ func (c *Core) endByCommand(cmd task.Command) {
 	if d.Reason == Requested {
 		d.Err = cmp.Or(cmd.Err, d.Err)
 	}
+	if d.phase >= stopping && cmd.Op == task.Stop && cmd.Signal == int(syscall.SIGINT) {
+		cmd.Op = task.Kill // as the event of the first Ctrl-C has said
+	}
 	switch cmd.Op {
 	case task.Drain:
-		if again {
+		switch {
+		case d.phase == stopping:
+			c.stopStarting(task.Stopping, why)
+		case again:
 			c.stopStarting(task.Draining, why)
 		}
 		c.advanceTo(draining, why)
