@@ -68,7 +68,6 @@ func (d *Delay) Push(t *Timer, at time.Time) {
 	if d.queue.added == 0 {
 		d.base = at
 	}
-	t.Stop()
 	t.Rank = int64(at.Sub(d.base))
 	d.queue.add((*Item)(t))
 }

@@ -12,42 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDelayIsOrdered(t *testing.T) {
-	type entry struct {
-		id uint64
-		at time.Time
-	}
-	r, d, now := crewtest.Rand(t, 0), &Delay{}, time.Unix(1_700_000_000, 0)
-	var timers [40]Timer
-	var in []entry // in order of time and then of Push
-	out := func(id uint64) bool {
-		before := len(in)
-		in = slices.DeleteFunc(in, func(e entry) bool { return e.id == id })
-		return len(in) < before
-	}
-	for range 20_000 {
-		switch id := r.Uint64N(40); r.IntN(4) {
-		case 0, 1:
-			at := now.Add(time.Duration(r.IntN(23)-3) * time.Second)
-			timers[id].ID = id
-			d.Push(&timers[id], at)
-			out(id)
-			in = append(in, entry{id, at})
-			slices.SortStableFunc(in, func(a, b entry) int { return a.at.Compare(b.at) })
-		case 2:
-			timers[id].Stop()
-			out(id)
-		case 3:
-			now = now.Add(time.Duration(r.IntN(5)) * time.Second)
-			got, ok := d.Due(now)
-			require.Equal(t, len(in) > 0 && !in[0].at.After(now), ok)
-			require.True(t, !ok || got == in[0].id && out(got))
-		}
-		at, ok := d.Next()
-		require.True(t, ok == (len(in) > 0) && (!ok || at.Equal(in[0].at)))
-	}
-}
-
 func TestRangesAreASet(t *testing.T) {
 	for round := range crewtest.Rounds(100) {
 		rnd := crewtest.Rand(t, round)
