@@ -60,7 +60,6 @@ type Tasks struct {
 	sharers     int                   // with Limits.Workers, how many commands are to share queue; 0 until the input has ended
 	batchID     uint64                // number of the latest batch
 	batchSize   int                   // number of its records
-	spare       []oneRecord           // allocated, but not used yet
 	names       Names                 // of the tasks, with cfg.Objects
 	spellings   spellings
 
@@ -174,48 +173,21 @@ func (t *Tasks) Buffered() bool {
 	return t.takes == nil && !t.cfg.Limits.batches() && t.r.single() && t.r.firstSource().buffered()
 }
 
-// oneRecord is a task together with its slice of records.
-type oneRecord struct {
-	task.Task
-	records [1][]string
-}
-
-// allocate returns a zero oneRecord. There may be a million tasks a second for persistent workers,
-// so several share an allocation, which lives as long as any of them. This saves a fifth of the
-// CPU time.
-func (t *Tasks) allocate() *oneRecord {
-	if t.cfg.Protocol == task.NoProtocol {
-		return new(oneRecord)
-	}
-	if len(t.spare) == 0 {
-		t.spare = make([]oneRecord, 16)
-	}
-	s := &t.spare[0]
-	t.spare = t.spare[1:]
-	return s
-}
-
 // newTask returns the task of recs. If it is not a batch, they are a single record.
 func (t *Tasks) newTask(recs []Record, id uint64) *task.Task {
 	rec := &recs[0]
 	if t.cfg.Objects && rec.Err == nil {
 		return t.describedTask(rec, id)
 	}
-	s := t.allocate()
-	if s.records[0] = rec.Columns; len(recs) > 1 {
-		s.Records = columnsOf(recs)
-	} else {
-		s.Records = s.records[:]
-	}
-	s.ID, s.Err = id, rec.Err
+	tk := &task.Task{ID: id, Records: columnsOf(recs), Err: rec.Err}
 	if t.cfg.Stdin {
-		s.Stdin = t.stdin(recs)
+		tk.Stdin = t.stdin(recs)
 	}
 	if rec.Object != nil {
-		s.Object = rec.Text
+		tk.Object = rec.Text
 	}
-	t.fillFromRecord(&s.Task, rec)
-	return &s.Task
+	t.fillFromRecord(tk, rec)
+	return tk
 }
 
 // columnsOf returns the columns of each record.

@@ -120,5 +120,5 @@ func TestRecordsForWorkersAreCheap(t *testing.T) {
 		if tk, err := src.Next(number); err != nil || string(tk.Stdin) != "1234567" {
 			t.Error(tk, err)
 		}
-	}), 2.0, "its text, and a slice for it")
+	}), 4.0, "the task, its records, its columns and its text")
 }
