@@ -335,6 +335,7 @@ func (c *conn) watch(r *Request) (*Reply, error) {
 	c.reply(&Reply{Event: &Event{Name: "watching", At: told}, Hello: &c.s.cfg.About, Run: first})
 	before := c.sendBefore(first)
 	err := c.eachWake(l, func() (time.Duration, bool) {
+		last := c.s.sink.finishedCount() == math.MaxInt64 // read first: otherwise later events could be missed
 		events, lost := c.s.sink.takeEvents(l)
 		for i := range events {
 			if t := events[i].Task; t != nil && stage(&events[i].Event) <= before[t.ID] {
@@ -356,7 +357,7 @@ func (c *conn) watch(r *Request) (*Reply, error) {
 				c.reply(&Reply{Run: now})
 			}
 		}
-		return time.Until(told.Add(watchGap)), len(events) == 0 && c.s.sink.finishedCount() == math.MaxInt64
+		return time.Until(told.Add(watchGap)), last
 	})
 	if err == nil || err == error(errOver) {
 		return &Reply{Run: c.s.final()}, nil

@@ -72,6 +72,30 @@ func TestSlowWatcher(t *testing.T) {
 	require.GreaterOrEqual(t, got, int64(maxEvents))
 }
 
+// TestWatchToTheEnd checks that a watcher gets events that come just before the totals.
+func TestWatchToTheEnd(t *testing.T) {
+	var r *run
+	looks := 0
+	r = newRun(t, func(c *Config) {
+		c.Do = func(cmd task.Command) task.Reply {
+			if looks++; looks == 2 { // the watcher has just taken the events
+				r.event(task.Event{Kind: task.Notice, Text: "the last"})
+				require.NoError(t, r.s.sink.Close(task.Stats{Start: time.Now()}))
+			}
+			return r.do(cmd)
+		}
+	})
+	replies, over := r.call(Request{Op: "watch", Follow: true})
+	require.NoError(t, <-over)
+	var texts []string
+	for reply := range replies {
+		if reply.Event != nil {
+			texts = append(texts, reply.Text)
+		}
+	}
+	require.Contains(t, texts, "the last")
+}
+
 // TestForgottenBesideNew checks that new tasks run to their end although nothing is known any more of one that
 // was there.
 func TestForgottenBesideNew(t *testing.T) {
