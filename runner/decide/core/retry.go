@@ -27,8 +27,9 @@ func (c *Core) retry(ids []uint64) (reply task.Reply) {
 			}
 		}
 	}
+	named := maps.Clone(chosen)
 	for _, id := range c.withFollowers(chosen) {
-		t := c.renew(id, slices.Contains(ids, id))
+		t := c.renew(id, named[id])
 		reply.IDs, reply.Tasks = append(reply.IDs, t.ID), append(reply.Tasks, t)
 	}
 	if !c.cfg.Feed.Open {
