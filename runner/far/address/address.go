@@ -120,6 +120,9 @@ func (c *Context) set(o *nats.Options) (err error) {
 	if c.Inbox != "" {
 		err = cmp.Or(err, nats.CustomInboxPrefix(c.Inbox)(o))
 	}
+	if err != nil {
+		err = fmt.Errorf("read the credentials for the hub: %w: correct the NATS_ variable or the context that has them", err)
+	}
 	return err
 }
 
@@ -127,7 +130,7 @@ func (c *Context) set(o *nats.Options) (err error) {
 func (c *Context) trust(o *nats.Options) error {
 	pool := x509.NewCertPool()
 	if c.CAText != "" && !pool.AppendCertsFromPEM([]byte(c.CAText)) {
-		return errors.New("ca_text of the context holds no certificate: ask the hub's owner for a new context")
+		return errors.New("ca_text holds no certificate")
 	}
 	if c.CA != "" {
 		text, err := os.ReadFile(c.CA)
@@ -135,7 +138,7 @@ func (c *Context) trust(o *nats.Options) error {
 			return err
 		}
 		if !pool.AppendCertsFromPEM(text) {
-			return fmt.Errorf("%s holds no certificate: correct the NATS_CA variable or the context that names it", c.CA)
+			return fmt.Errorf("%s holds no certificate", c.CA)
 		}
 	}
 	o.NoRandomize = c.CAText != "" // the hub lists its addresses in order of preference
@@ -195,9 +198,14 @@ func Read(file string) (*Context, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the NATS context: %w: give the path of a file that crew engine invite has printed", err)
 	}
-	c := &Context{}
-	if json.Unmarshal(text, c) != nil {
+	c, all := &Context{}, map[string]any{}
+	if json.Unmarshal(text, c) != nil || json.Unmarshal(text, &all) != nil {
 		return nil, fmt.Errorf("read the NATS context %s: the file is not valid JSON: copy it again, or run crew engine invite for a new one", file)
+	}
+	for _, name := range [...]string{"nsc", "user_jwt", "socks_proxy"} {
+		if value := all[name]; value != nil && value != "" {
+			return nil, fmt.Errorf("the NATS context %s has %s, which crew does not support: make one without it", file, name)
+		}
 	}
 	return c, nil
 }
