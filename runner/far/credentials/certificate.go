@@ -31,8 +31,8 @@ type Certificate struct {
 	CA    string   // certificate that clients must trust, as PEM; "" if a public authority has signed
 }
 
-// LoadCertificate reads a certificate and its key from files. It fails if the certificate is not
-// valid for all hosts. If hosts is empty, clients reach the hub by the names in the
+// LoadCertificate reads a certificate and its key from files. It fails if the certificate has expired
+// or is not valid for all hosts. If hosts is empty, clients reach the hub by the names in the
 // certificate, except wildcards; then there must be such a name.
 func LoadCertificate(file, key string, hosts []string) (c Certificate, err error) {
 	cert, err := tls.LoadX509KeyPair(file, key)
@@ -40,6 +40,9 @@ func LoadCertificate(file, key string, hosts []string) (c Certificate, err error
 		return c, fmt.Errorf("read the certificate: %w", err)
 	}
 	leaf := cert.Leaf
+	if time.Now().After(leaf.NotAfter) {
+		return c, fmt.Errorf("%s expired on %s: renew it", file, leaf.NotAfter.Local().Format(time.DateTime))
+	}
 	for _, name := range hosts {
 		if err := leaf.VerifyHostname(name); err != nil {
 			return c, fmt.Errorf("%s is not valid for --host %s: %w", file, name, err)

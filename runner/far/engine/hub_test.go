@@ -61,15 +61,15 @@ func (h *hub) as(t *testing.T, name string) string {
 	return file
 }
 
-// certificate makes a certificate for a name, and returns its files.
-func certificate(t *testing.T, name string) (cert, key string) {
+// certificate makes a certificate for a name that is valid for the given time, and returns its files.
+func certificate(t *testing.T, name string, valid time.Duration) (cert, key string) {
 	t.Helper()
 	dir := t.TempDir()
 	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(valid), IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &secret.PublicKey, secret)
 	require.NoError(t, err)
@@ -132,7 +132,7 @@ func TestHubTLS(t *testing.T) {
 func TestOwnCertificate(t *testing.T) {
 	t.Parallel()
 	c := served(t.TempDir(), "0.0.0.0:0")
-	c.Hub.Cert, c.Hub.Key = certificate(t, "localhost")
+	c.Hub.Cert, c.Hub.Key = certificate(t, "localhost", time.Hour)
 	h, err := openHub(c)
 	require.NoError(t, err)
 	require.Regexp(t, `^tls://localhost:\d+$`, h.url)
@@ -149,7 +149,9 @@ func TestOwnCertificate(t *testing.T) {
 	fails("is not valid for --host hub.example.com")
 	c.Hub.Hosts, c.Hub.Key = nil, c.Hub.Cert
 	fails("read the certificate")
-	c.Hub.Cert, c.Hub.Key = certificate(t, "*.example.com")
+	c.Hub.Cert, c.Hub.Key = certificate(t, "localhost", -time.Second)
+	fails(": renew it")
+	c.Hub.Cert, c.Hub.Key = certificate(t, "*.example.com", time.Hour)
 	fails("give --host NAME, the name by which clients reach the hub")
 	c.Hub.Hosts = []string{"hub.example.com"}
 	h, err = openHub(c)
@@ -206,6 +208,8 @@ func TestStatusElsewhere(t *testing.T) {
 		_, err = s.queryStatus(t.Context(), "")
 		return s.explain(err)
 	}
+	_, err = connect("tls://admin:a@"+server.Addr().String(), quiet)
+	require.ErrorContains(t, err, "has no TLS")
 	require.NoError(t, look("admin:a"))
 	require.ErrorContains(t, look("worker:w"), "do not allow that")
 }

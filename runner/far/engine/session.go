@@ -257,6 +257,10 @@ func connectHint(err error) error {
 			"use what crew engine invite prints there, or set NATS_CA")
 	case isName:
 		return fmt.Errorf("the server's certificate is not for %s: start crew engine serve with --host %[1]s", name.Host)
+	case errors.Is(err, nats.ErrNoInfoReceived):
+		return errors.New("the server there is not a NATS server: correct the URL")
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		return errors.New("the server there has no TLS: write nats://, and no CA")
 	case isNetwork && network.Timeout(), errors.Is(err, nats.ErrTimeout):
 		return errSilent
 	case isNetwork:
