@@ -37,7 +37,7 @@ type Context struct {
 	// Members that the nats command does not know.
 
 	CAText  string    `json:"ca_text,omitempty"` // content of the file CA
-	Expires time.Time `json:"expires,omitzero"`  // when the hub stops accepting the credentials, for people
+	Expires time.Time `json:"expires,omitzero"`  // when the hub stops accepting the credentials
 }
 
 // Find returns how to connect to an engine. The engine is a URL, several URLs separated by commas, the
@@ -62,6 +62,10 @@ func Find(engine string) (url string, how nats.Option, err error) {
 	}
 	if err != nil {
 		return "", nil, err
+	}
+	if !c.Expires.IsZero() && time.Now().After(c.Expires) {
+		return "", nil, fmt.Errorf("the credentials in %s expired on %s: ask the hub's owner for new ones (crew engine invite)",
+			engine, c.Expires.Local().Format(time.DateTime))
 	}
 	c.URL = cmp.Or(c.URL, nats.DefaultURL)
 	known, err := checkURLs(c.URL)
