@@ -178,10 +178,10 @@ const maxKept = 10
 
 // AppendAttempt appends an attempt to the earlier ones of a task. Beyond a few attempts, it removes
 // one between the first and the latest ones, and returns it as out.
-func AppendAttempt(list []*Result, a *Result) (kept []*Result, out *Result) {
+func AppendAttempt[T any](list []T, a T) (kept []T, out T) {
 	list = append(list, a)
 	if len(list) <= maxKept {
-		return list, nil
+		return list, out
 	}
 	out = list[1]
 	return slices.Delete(list, 1, 2), out

@@ -68,10 +68,9 @@ func (j *Journal) startOver() error {
 
 // copyLine writes the facts of ln that no later line of l overrides.
 func (d *draft) copyLine(l *contents, ln line) {
-	ev, e := string(ln.event), l.table.find(ln.id)
+	ev, e, prior := string(ln.event), l.table.find(ln.id), l.prior[ln.id]
 	remembered := e != nil && !l.expired(e)
 	last := remembered && e.offset == ln.off
-	_, prior := slices.BinarySearch(l.prior[ln.id], ln.off)                    // in ascending order, and perhaps many
 	if last && e.duration > 0 && (!e.has(done) || e.outcome == task.Skipped) { // a skipped task has the duration of an earlier attempt
 		d.writeKnown(e)
 	}
@@ -79,9 +78,10 @@ func (d *draft) copyLine(l *contents, ln line) {
 	case last && e.has(done):
 		body := setTrue(setTrue(ln.body, evShown, e.has(shown)), evLogged, e.has(logged))
 		d.write(d.moveOutputs(body))
+	case slices.Contains(prior.offsets, ln.off):
+		d.write(prior.appendCounts(ln))
 	case ev == evRun && l.runOffset == ln.off, ev == evClosed && l.closed,
-		remembered && ev == evAccepted && e.spec == ln.off && !l.droppable(e),
-		remembered && prior, last && ev != evKnown:
+		remembered && ev == evAccepted && e.spec == ln.off && !l.droppable(e), last && ev != evKnown:
 		d.write(setTrue(ln.body, deliveredName, false))
 	}
 }

@@ -21,8 +21,8 @@ type contents struct {
 	file    io.ReaderAt
 	head    *record
 	table   *table
-	running map[identity]int64   // offsets of starts in the latest run that have no end
-	prior   map[identity][]int64 // offsets of attempts since an unfinished task was last done: failed ones, and ones lost after they had begun
+	running map[identity]int64 // offsets of starts in the latest run that have no end
+	prior   map[identity]priorAttempts
 	scan    scanner
 
 	expireBefore uint32 // ended tasks older than this may be forgotten; seconds since 1970
@@ -61,7 +61,7 @@ func (l *contents) load(f io.ReaderAt, size int64, path string) (err error) {
 	}
 	const perTask = 700 // typical bytes per task; if a task takes less, the table grows
 	l.file, l.table, l.last = f, newTable(filepath.Dir(path), int(size/perTask)), l.head.Last
-	l.running, l.prior, l.run = map[identity]int64{}, map[identity][]int64{}, &record{}
+	l.running, l.prior, l.run = map[identity]int64{}, map[identity]priorAttempts{}, &record{}
 	for ln := range l.scan.lines(io.NewSectionReader(f, 0, size)) {
 		l.apply(ln)
 	}
@@ -208,7 +208,7 @@ func (l *contents) applyAttempt(ln line) {
 		e.attempts = max(e.attempts, uint16Field(ln.body, "attempt"))
 	}
 	if retried || replaced && field(ln.body, "unbegun") == nil {
-		l.prior[ln.id] = append(l.prior[ln.id], ln.off)
+		l.notePrior(ln, retried)
 	}
 	e.setBegun(ln)
 }
@@ -281,6 +281,9 @@ func (l *contents) applyKnown(ln line) {
 	e := l.table.add(ln.id)
 	e.age, e.duration = uint8(uint16Field(ln.body, "age")), 0
 	_ = e.duration.UnmarshalJSON(field(ln.body, "duration"))
+	if p, tried := l.prior[ln.id]; tried {
+		l.prior[ln.id] = p.counted(ln.body) // earlier versions wrote the numbers here
+	}
 	e.setLine(ln)
 }
 
@@ -346,21 +349,54 @@ func parseUnixTime(v []byte) uint32 {
 	return uint32(at.Unix())
 }
 
-// restorePrior sets t.History to the earlier attempts of t, and counts those that used up a retry. Their
-// outputs were not kept.
+// priorAttempts describes the attempts of an unfinished task since it was last done: failed ones, and
+// ones that were lost after they had begun.
+type priorAttempts struct {
+	offsets  []int64 // lines of the attempts that are kept; see task.AppendAttempt
+	failures int     // how many attempts used up a retry
+	omitted  int     // attempts that are not kept
+}
+
+// notePrior adds an attempt to the prior ones. Compaction keeps its line until the task is done.
+func (l *contents) notePrior(ln line, retried bool) {
+	p := l.prior[ln.id]
+	var out int64
+	if p.offsets, out = task.AppendAttempt(p.offsets, ln.off); out > 0 {
+		p.omitted++
+	}
+	if retried {
+		p.failures++
+	}
+	l.prior[ln.id] = p.counted(ln.body)
+}
+
+// counted returns p with the numbers that a compaction has added to a body.
+func (p priorAttempts) counted(body []byte) priorAttempts {
+	if n := uintField(body, "omitted"); n > 0 {
+		p.omitted, p.failures = int(n), int(uintField(body, "failures"))
+	}
+	return p
+}
+
+// appendCounts adds the numbers to the line of the last attempt, unless it has them.
+func (p priorAttempts) appendCounts(ln line) []byte {
+	if p.omitted == 0 || ln.off < slices.Max(p.offsets) || field(ln.body, "omitted") != nil {
+		return ln.body
+	}
+	body := task.AppendInt(slices.Clip(ln.body), "omitted", int64(p.omitted))
+	return task.AppendInt(body, "failures", int64(p.failures))
+}
+
+// restorePrior sets t.History to the earlier attempts of t, and t.Failures. Their outputs were not kept.
 func (l *contents) restorePrior(t *task.Task) {
-	h := &task.AttemptHistory{}
-	for _, off := range l.prior[t.Identity] {
-		var out *task.Result
+	p, tried := l.prior[t.Identity]
+	if !tried {
+		return
+	}
+	t.Failures, t.History = int32(p.failures), &task.AttemptHistory{Omitted: p.omitted}
+	for _, off := range p.offsets {
 		if rec, err := readRecord(l.file, off); err == nil {
-			h.Before, out = task.AppendAttempt(h.Before, earlierResult(t, &rec.Facts))
-			if rec.Retried {
-				t.Failures++
-			}
+			t.History.Before = append(t.History.Before, earlierResult(t, &rec.Facts))
 		}
-		if out != nil {
-			h.Omitted++
-		}
-		t.History = h
 	}
 }

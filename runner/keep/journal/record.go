@@ -105,8 +105,7 @@ type record struct {
 
 	// the end of an attempt
 
-	Note     task.Bytes   `json:"note"`    // of the task
-	Retried  bool         `json:"retried"` // the attempt used up a retry
+	Note     task.Bytes   `json:"note"` // of the task
 	Stdout   extent       `json:"stdout"`
 	Stderr   extent       `json:"stderr"`
 	Attempts []task.Facts `json:"attempts"` // earlier attempts
