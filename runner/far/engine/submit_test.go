@@ -328,3 +328,38 @@ func (r *testRun) wait() core.Ending {
 	r.t.Helper()
 	return crewtest.Receive(r.t, r.ending, "the end of the run")
 }
+
+// Attempts of a slot do not overlap, however late their results come and whatever the worker's clock shows.
+func TestTimesOfAttempts(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		rows := []struct{ ahead, late, shown time.Duration }{ // shown is how much later than by this machine's clock
+			{time.Hour, 60, 60}, {time.Hour, 5, 5}, {time.Hour, 2900, 2}, {time.Hour, 1900, 2}, {time.Hour, 2, 2},
+			{-time.Hour, 4, 4}, {2 * time.Hour, 3, 3}, {2 * time.Hour, 9, 3},
+		}
+		b.ahead = len(rows)
+		var all []*Attempt
+		begun := time.Now()
+		b.worker("a", 1, func(f *fake, a *Attempt) {
+			if all = append(all, a); len(all) < len(rows) {
+				return
+			}
+			begun = time.Now()
+			for i, row := range rows {
+				end := begun.Add(time.Duration(i+1) * time.Second)
+				time.AfterFunc(time.Until(end)+row.late*time.Millisecond, func() {
+					f.end(all[i], func(fin *Final) {
+						fin.Start, fin.Duration = end.Add(row.ahead-time.Second), task.Seconds(time.Second)
+					})
+				})
+			}
+		})
+		r := b.run(len(rows), nil)
+		r.wait()
+		for i, row := range rows {
+			end := begun.Add(time.Duration(i+1)*time.Second + row.shown*time.Millisecond)
+			got := r.results[uint64(i+1)]
+			require.WithinDuration(t, end, got.End, 0, "task %d", i+1)
+			require.Equal(t, time.Second, got.End.Sub(got.Start))
+		}
+	})
+}

@@ -87,6 +87,29 @@ func (p *pendingAttempt) live() (stdout, stderr task.Live, attempt int) {
 	return p.out.Out.Kept.Hold(), p.out.Err.Kept.Hold(), p.attempt.Number
 }
 
+// maxDelay is how much longer than the quickest result another one may take to arrive. If one takes
+// longer, the worker's clock is taken to have been set.
+const maxDelay = 10 * time.Second
+
+// clock converts times of a worker's clock to this machine's. It takes the shortest delay of a result as
+// the offset of the clocks. So attempts that ran one after another do not overlap, however late their
+// results come. It is safe for concurrent use.
+type clock struct {
+	mu     sync.Mutex
+	offset time.Duration // this machine's clock less the worker's; 0 if unknown
+}
+
+// toLocal converts there, when an attempt ended by the worker's clock. Its result arrived at now.
+func (c *clock) toLocal(there, now time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now = now.Round(0) // compare wall clocks
+	if d := now.Sub(there); c.offset == 0 || d < c.offset || d > c.offset+maxDelay {
+		c.offset = d
+	}
+	return there.Add(c.offset)
+}
+
 // result returns the result of an attempt that ended with fin; fin is nil if the worker is lost. If
 // the result cannot be fetched, the attempt is lost.
 func (x *submitter) result(ctx context.Context, p *pendingAttempt, fin *Final) *task.Result {
@@ -109,7 +132,7 @@ func (x *submitter) result(ctx context.Context, p *pendingAttempt, fin *Final) *
 // fetchResult converts fin to a result and fetches its outputs and files. On error the attempt is
 // lost.
 func (x *submitter) fetchResult(ctx context.Context, p *pendingAttempt, fin *Final) (*task.Result, error) {
-	a, w, arrived := p.attempt, p.worker, time.Now()
+	a, w, end := p.attempt, p.worker, time.Now()
 	cut := p.out.Fault() != nil // output could not be written, so receiveParts has killed the attempt
 	switch {
 	case fin == nil:
@@ -131,7 +154,10 @@ func (x *submitter) fetchResult(ctx context.Context, p *pendingAttempt, fin *Fin
 	r := fin.Facts.Result(a.Task)
 	r.Attempt, r.Worker, r.Host, r.Units = a.Number, a.Slot.ID, a.Slot.Host, allUnits(a, r.Units)
 	r.Argv = a.Task.ArgvOn(r.Worker, r.Host, r.Units)
-	r.Start, r.End = arrived.Add(-time.Duration(fin.Duration)), arrived // by this machine's clock
+	if !r.Start.IsZero() {
+		end = w.clock.toLocal(r.Start.Add(time.Duration(fin.Duration)), end)
+	}
+	r.Start, r.End = end.Add(-time.Duration(fin.Duration)), end
 	r.BadCommand, r.Final = fin.BadCommand, r.Outcome == task.Cancelled && !asked && !cut
 	err := x.fetchMade(ctx, r, p, fin)
 	if err == nil && x.files != nil {

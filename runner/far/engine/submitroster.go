@@ -37,6 +37,7 @@ type remoteWorker struct {
 	tasks, orders string // subjects
 	ttl           time.Duration
 	offers        *[]task.Need
+	clock         clock
 	ctx           context.Context // done once the worker is lost; its cause is the error of the attempts
 	lost          context.CancelCauseFunc
 
