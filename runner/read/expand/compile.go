@@ -38,6 +38,9 @@ func newCompiler(f family, cfg *Config, login bool) *compiler {
 	return &compiler{Config: cfg, family: f, script: &script{login: login}}
 }
 
+// isDropped reports whether p is replaced by nothing.
+func (c *Config) isDropped(p piece) bool { return c.Insert == Nowhere && p.ofRecord() }
+
 // mark is a placeholder, its offset in the source, and its place in the syntax.
 type mark struct {
 	at    int
@@ -181,8 +184,12 @@ func (c *compiler) assemble() []seg {
 			if m.escaped {
 				g.text += `\`
 			}
-			g.value = c.valueOf(m.piece, m.check)
-			g.ref = g.value + 1
+			if c.isDropped(m.piece) {
+				g.text += m.none
+			} else {
+				g.value = c.valueOf(m.piece, m.check)
+				g.ref = g.value + 1
+			}
 			segs = append(segs, g)
 			from = m.at + len(markText)
 		}

@@ -34,8 +34,8 @@ type Insert uint8
 const (
 	InPlace Insert = iota // only at placeholders
 	AtEnd                 // at placeholders, or at the end of a command without any
-	Nowhere               // only in texts: in a command, placeholders for the record are errors
-	Refused               // the input is split into blocks: placeholders for a record are errors in texts, too
+	Nowhere               // placeholders for the record are replaced by nothing
+	Refused               // the input is split into blocks: placeholders for a record are errors
 )
 
 const defaultShell = "/bin/sh"

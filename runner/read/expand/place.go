@@ -16,14 +16,15 @@ import (
 type place struct {
 	how     how
 	check   check
-	escaped bool  // a backslash before the mark escapes it
-	joined  bool  // the word must stay one word, whatever the value is
-	single  bool  // it is an error if the word becomes several
-	guard   int   // how many words, counted from this one, must not be options
-	list    span  // the word to repeat for each record, if any
-	last    bool  // it is a word of its own and an argument that is not in a function
-	text    bool  // it is text of the script and not a placeholder
-	err     error // why no value can stand here; continues the placeholder's text
+	none    string // text to write if no value is inserted
+	escaped bool   // a backslash before the mark escapes it
+	joined  bool   // the word must stay one word, whatever the value is
+	single  bool   // it is an error if the word becomes several
+	guard   int    // how many words, counted from this one, must not be options
+	list    span   // the word to repeat for each record, if any
+	last    bool   // it is a word of its own and an argument that is not in a function
+	text    bool   // it is text of the script and not a placeholder
+	err     error  // why no value can stand here; continues the placeholder's text
 }
 
 // refuse returns a place where no value can stand. why continues the placeholder's text, and
@@ -288,6 +289,9 @@ func (s *site) applyWord(p *place) {
 	_, isTarget := s.stack[i-1].(*syntax.Redirect)
 	isArg := call != nil && call.Args[0] != w
 	p.last = isArg && alone && lastIndex[*syntax.FuncDecl](s.stack) < 0
+	if alone && (isItem || call != nil && len(call.Args) > 1) {
+		p.none = ""
+	}
 	if (call != nil || isItem || isElem) && p.check == anything && !p.joined {
 		p.list = span{from, to}
 	}
@@ -359,7 +363,7 @@ func (s *site) quotePlace() place {
 	case p.escaped:
 		return place{text: true}
 	default:
-		p.how = single
+		p.how, p.none = single, "''"
 	}
 	return p
 }

@@ -39,17 +39,16 @@ type Template struct {
 // New compiles a template. Its errors say what is wrong and, after a colon, what to write instead.
 func New(cfg Config) (*Template, error) {
 	t, all := &Template{noRecord: cfg.Insert == Nowhere}, strings.Join(cfg.Words, " ")
-	err, pieces := cmp.Or(cfg.Validate(), cfg.check(all)), scan(all, &cfg)
+	err := cmp.Or(cfg.Validate(), cfg.check(all))
 	switch forced := strings.Fields(cfg.Shell); {
 	case err != nil:
-	case cfg.Insert == Nowhere && slices.ContainsFunc(pieces, piece.ofRecord):
-		err = errors.New("the command has a placeholder for the record, which -n0 leaves out: leave out one of them")
 	case len(cfg.Words) == 0:
 		t.useShell(forced)
 	case len(forced) > 0:
 		t.useShell(forced)
 		err = t.compileScript(all, &cfg)
 	case len(cfg.Words) == 1:
+		pieces := scan(all, &cfg)
 		if words, ok := plainPieces(pieces); ok {
 			err = t.compileWords(words, &cfg)
 		} else {
@@ -195,6 +194,9 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 			return err
 		}
 	}
+	if len(t.words) == 0 {
+		return errors.New("nothing is left of the command without the record: name a program")
+	}
 	switch {
 	case cfg.Insert != AtEnd || slices.ContainsFunc(t.words, func(w word) bool { return hasHole(w.pieces) }):
 		return nil
@@ -210,6 +212,12 @@ func (t *Template) compileWords(words [][]piece, cfg *Config) error {
 func (t *Template) compileWord(pieces []piece, p place) error {
 	if at := slices.IndexFunc(pieces, piece.ofData); at >= 0 && p.err != nil {
 		return fmt.Errorf("%s %w", pieces[at].text, p.err)
+	}
+	if n := len(pieces); t.noRecord {
+		pieces, p.guard = slices.DeleteFunc(pieces, piece.ofRecord), 0
+		if len(pieces) == 0 && n > 0 {
+			return nil
+		}
 	}
 	t.words = append(t.words, word{pieces: pieces, place: p})
 	return nil
