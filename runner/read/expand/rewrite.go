@@ -39,8 +39,9 @@ func (c *compiler) joinLine(f *syntax.File) error {
 }
 
 // skippedBytes returns how many bytes of the backslash and the newline at offset at a shell skips.
-// In single quotes it skips neither. In a comment it skips the backslash: the newline ends the comment,
-// but the parser joins the lines. The result is negative in a here-document.
+// In single quotes and in a here-document with a quoted delimiter it skips neither. In a comment it
+// skips the backslash: the newline ends the comment, but the parser joins the lines. The result is
+// negative in a here-document that the shell expands.
 func skippedBytes(f *syntax.File, at int) (n int) {
 	n = 2
 	holds := func(n syntax.Node) bool { return int(n.Pos().Offset()) <= at && at < int(n.End().Offset()) }
@@ -55,7 +56,13 @@ func skippedBytes(f *syntax.File, at int) (n int) {
 				n = 1
 			}
 		case *syntax.Redirect:
-			if at > int(leaf.Word.Pos().Offset()) && (leaf.Op == syntax.Hdoc || leaf.Op == syntax.DashHdoc) && (leaf.Hdoc == nil || at < int(leaf.Hdoc.End().Offset())) {
+			switch {
+			case leaf.Op != syntax.Hdoc && leaf.Op != syntax.DashHdoc:
+			case quotedDelimiter(leaf):
+				if leaf.Hdoc != nil && holds(leaf.Hdoc) {
+					n = 0
+				}
+			case at > int(leaf.Word.Pos().Offset()) && (leaf.Hdoc == nil || at < int(leaf.Hdoc.End().Offset())):
 				n = -1 // also on the line before the document: the parser may find its start too late
 			}
 		}
