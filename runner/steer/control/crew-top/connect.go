@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"crew/runner/steer/control"
@@ -16,9 +17,13 @@ func (a *app) connect(hello control.Hello) {
 	go func() {
 		for request := range a.requests {
 			_, err := control.Ask(context.Background(), hello, request, nil)
-			if err != nil {
-				a.post(func() { a.message = err.Error() })
-			}
+			a.post(func() {
+				if err != nil {
+					a.message = err.Error()
+				} else if len(request.Tasks) > 0 { // the table may show no effect for a while
+					a.message = fmt.Sprintf("asked to %s task %d", request.Op, request.Tasks[0])
+				}
+			})
 		}
 	}()
 }

@@ -92,6 +92,8 @@ func TestApp(t *testing.T) {
 	require.Equal(t, []task.Command{{Op: task.Grow, N: 1}}, f.did)
 	f.err = nil
 	f.mu.Unlock()
+	s.InjectKey(tcell.KeyRune, 'r', 0)
+	await(t, s, "asked to retry task 7")
 	s.InjectKey(tcell.KeyRune, 'l', 0)
 	await(t, s, "this run keeps no output")
 
@@ -117,6 +119,6 @@ func TestApp(t *testing.T) {
 	s.InjectKey(tcell.KeyRune, 'p', 0)
 	s.InjectKey(tcell.KeyRune, 'q', 0)
 	require.NoError(t, <-over)
-	require.Len(t, f.did, 1)
+	require.Len(t, f.did, 2)
 	s.Fini()
 }
