@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"crew/runner/decide/task"
 )
 
 // line is a command line, split into options and operands.
@@ -46,7 +48,7 @@ func (c *command) split(args []string) (line, error) {
 			return line{}, c.errVerb(l.operands)
 		}
 		if err != nil {
-			return line{}, err
+			return line{}, hintWorker(err, l.uses, arg)
 		}
 		l.uses = append(l.uses, uses...)
 	}
@@ -59,6 +61,15 @@ func (l *line) checkHeader() error {
 		return &UsageError{"--header takes only a number", "drop the : after it"}
 	}
 	return nil
+}
+
+// hintWorker returns err, the error for arg, with another hint if arg is probably an option of an unquoted
+// --worker command.
+func hintWorker(err error, before []use, arg string) error {
+	if n := len(before) - 1; n >= 0 && before[n].opt.name == "worker" {
+		err.(*UsageError).Hint = "if it is the worker's, quote the whole command: " + before[n].spelled + " " + task.Quote(before[n].value+" "+arg+" ...")
+	}
+	return err
 }
 
 // splitLong parses --name, --name=value or --name value. next holds the arguments after arg, and rest the
