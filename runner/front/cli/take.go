@@ -98,6 +98,11 @@ func (c *command) errVerb(operands []string) error {
 	}
 	word := operands[0]
 	hint := didYouMean(word, verbs, "", "see crew "+c.name+" --help")
+	for known := range strings.FieldsSeq(peerVerbs) {
+		if known, found := strings.CutPrefix(known, word+":"); found && slices.Contains(verbs, known) {
+			hint = "write crew " + c.name + " " + known
+		}
+	}
 	return &UsageError{fmt.Sprintf("crew %s knows no %q", c.name, word), hint}
 }
 
@@ -110,6 +115,10 @@ func (c *command) verbs() (verbs []string) {
 	}
 	return verbs
 }
+
+// peerVerbs maps verbs of other queues, such as pueue, to verbs of crew.
+const peerVerbs = "start:serve list:explain jobs:explain ps:explain kill:cancel remove:cancel rm:cancel follow:log tail:log " +
+	"cat:log parallel:resize slots:resize restart:retry start:resume stash:hold enqueue:release switch:move urgent:move"
 
 // takesTasks reports whether the operands are the numbers of tasks, with another word behind them or not.
 func (c *command) takesTasks() bool { return strings.Contains(c.operands, "TASK") }
@@ -141,7 +150,9 @@ func (c *command) takeTasks(ctl *Ctl, operands []string) error {
 		}
 		_, noName := parseName(w)
 		hint := "write " + c.usage()
-		if (noName == nil || strings.HasPrefix(w, EnginePrefix)) && ctl.Run == "" {
+		if c.long(w) != nil {
+			hint = "did you mean --" + w + "?"
+		} else if (noName == nil || strings.HasPrefix(w, EnginePrefix)) && ctl.Run == "" {
 			hint = "if it is a run, write --run " + w
 		}
 		return &UsageError{fmt.Sprintf("%q is not the number of a task", w), hint}

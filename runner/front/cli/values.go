@@ -183,7 +183,11 @@ func momentAfter(s string, now time.Time, zone error) (time.Time, error) {
 	t, err := parseMoment(s, now, zone)
 	switch {
 	case err == errNotMoment:
-		return t, errors.New(`write 22:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z; others as "$(date -Is -d 'next friday')"`)
+		hint := `write 22:00, '2027-01-31 06:00' or 2027-01-31T06:00:00Z; others as "$(date -Is -d 'next friday')"`
+		if d, err := task.ParseDuration(s); err == nil && d > 0 && !isNumber(s) {
+			hint = "write --in " + s
+		}
+		return t, errors.New(hint)
 	case err == nil && !t.After(now):
 		return t, errors.New("that is in the past: it is " + now.Format(time.DateTime+" -0700"))
 	}
