@@ -129,8 +129,9 @@ func (o *Options) NoRecords() error {
 		"give values with ::: or -a FILE; ::: COMMAND runs a command once" + o.Command.aboutVerb()}
 }
 
-// CannotRun returns the message about a command that no task can run.
-func (o *Options) CannotRun(err error) string {
+// CannotRun returns the message about a command that no task can run. status is the exit status that a shell
+// would give.
+func (o *Options) CannotRun(err error, status int) string {
 	c, text := o.Command, err.Error()+": no task can run it"
 	first := strings.Join(c.Words[:min(len(c.Words), 1)], "")
 	switch {
@@ -139,6 +140,27 @@ func (o *Options) CannotRun(err error) string {
 	case len(c.Words) == 1 && len(o.Input.Files)+len(o.Input.Groups) == 0:
 		if st, err := os.Stat(first); err == nil && st.Mode().IsRegular() {
 			text += "; if its lines are the tasks, write -a " + task.Quote(first)
+			break
+		}
+		fallthrough
+	default:
+		f := o.Template().Program()
+		if status != 127 || c.Shell != "" || o.Elsewhere() || c.aboutVerb() != "" {
+			break
+		}
+		if isAssignment(f+"=") && path.Base(os.Getenv("SHELL")) == "bash" {
+			text += "; if " + f + " is a shell function, run export -f " + f + " first"
+		}
+		var names []string
+		for _, c := range commands[1:] {
+			names = append(names, c.name, strings.TrimPrefix(c.name, "ctl "))
+		}
+		near := task.Nearest(f, names)
+		if commandNamed(near) == nil {
+			near = "ctl " + near
+		}
+		if near != "ctl " && !c.Literal {
+			text += "; did you mean crew " + near + "?"
 		}
 	}
 	return text + c.aboutVerb()

@@ -84,7 +84,7 @@ func (end *ending) explain(e core.Ending, o *cli.Options) {
 	case e.Reason == core.BadCommand && end.status == statusTrouble:
 		end.say(e.Result.Err.Error())
 	case e.Reason == core.BadCommand:
-		end.say(o.CannotRun(e.Result.Err))
+		end.say(o.CannotRun(e.Result.Err, e.Result.Code))
 	}
 }
 

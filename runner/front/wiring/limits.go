@@ -128,7 +128,7 @@ func findCommand(o *cli.Options) error {
 		return nil
 	}
 	if status, err := proc.Find(name, o.Pool.Workdir); err != nil {
-		return failure(status, o.CannotRun(err))
+		return failure(status, o.CannotRun(err, status))
 	}
 	return nil
 }
