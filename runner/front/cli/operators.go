@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,7 +23,10 @@ func (c Command) operator() string {
 	if len(c.Words) < 2 || c.Shell != "" {
 		return ""
 	}
-	program := slices.IndexFunc(c.Words, func(w string) bool { return w != "env" && !isAssignment(w) })
+	const wraps = "env sudo doas nice ionice nohup time timeout setsid stdbuf chrt taskset"
+	program := slices.IndexFunc(c.Words, func(w string) bool {
+		return !hasWord(wraps, path.Base(w)) && w[:min(1, len(w))] != "-" && !isAssignment(w) && strings.Trim(w, "0123456789.smhd") != ""
+	})
 	for i, w := range c.Words {
 		switch {
 		case hasWord("-exec -ok -execdir -okdir", w), i == program && hasWord("test [ expr tr", path.Base(w)):
@@ -32,6 +36,13 @@ func (c Command) operator() string {
 		}
 	}
 	return ""
+}
+
+// ReplacesFindBraces reports whether crew replaces the {} of find's -exec by the record.
+func (c Command) ReplacesFindBraces() bool {
+	line := strings.Join(c.Words, " ")
+	return !c.Literal && c.Replace == "{}" && strings.Contains(line, "find ") &&
+		regexp.MustCompile(`(^|[\s;&|(/])find\s(.*\s)?-(exec|ok)(dir)?\s[^;]*\{\}`).MatchString(line)
 }
 
 // readVariables puts env before variables at the start of a command of several words. The program after them

@@ -4,6 +4,8 @@ import (
 	_ "embed" // the options of peers
 	"slices"
 	"strings"
+
+	"crew/runner/read/input"
 )
 
 // peers lists options of other tools that crew does not have under the same name: all options of xargs 4.9
@@ -42,6 +44,17 @@ func peerOption(name string) *option {
 		return &option{name: name, means: known}
 	}
 	return long(known)
+}
+
+// WholeLines returns -L as it was typed if the user may expect it to split lines at blanks, as xargs does,
+// otherwise "".
+func (o *Options) WholeLines() string {
+	u := o.given("max-args")
+	values := func(g input.Group) bool { return g.File == "" }
+	if u == nil || u.spelled != "-L" && u.spelled != "--max-lines" || slices.ContainsFunc(o.Input.Groups, values) || o.Any("null delimiter colsep csv") {
+		return ""
+	}
+	return u.spelled
 }
 
 // sameName reports whether two names differ only in dashes, like dry-run and dryrun.

@@ -158,6 +158,12 @@ func (w *wiring) openInput() (err error) {
 	case w.readsTerminal():
 		w.screen.Notice(o.TerminalNotice())
 	}
+	if typed := o.WholeLines(); typed != "" {
+		w.remark(typed + " takes lines as they are: -C ' +' splits them at blanks")
+	}
+	if o.Command.ReplacesFindBraces() {
+		w.remark("crew replaces the {} of find's -exec by the record: with -I @, it replaces @ instead")
+	}
 	if w.times, err = openTimes(o); err != nil {
 		return err
 	}
