@@ -32,6 +32,9 @@ func (c *command) split(args []string) (line, error) {
 			l.dashDash = len(l.operands) == 0
 			l.operands = append(l.operands, next...)
 			return l, nil
+		case c.takesRunOptions() && strings.IndexAny(arg, "—–−") == 0:
+			hyphens := strings.NewReplacer("—", "--", "–", "-", "−", "-")
+			return line{}, &UsageError{arg + " begins with a dash that is not a hyphen", "write " + hyphens.Replace(arg)}
 		case len(arg) < 2 || arg[0] != '-', c.operands == takesSize && isNumber(arg[1:]), c.operands == takesTopic:
 			if !c.optionsAnywhere() {
 				l.operands = args
