@@ -64,20 +64,25 @@ func TestArriveBeforeTheRun(t *testing.T) {
 	require.True(t, later)
 }
 
-// TestUniqueAdditions checks that unique tasks are compared with those of the same addition and of earlier ones.
-func TestUniqueAdditions(t *testing.T) {
+// TestUniqueAtOnce checks that additions that are admitted together know of each other.
+func TestUniqueAtOnce(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", crewtest.ShortDir(t))
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, "-j1 --max-queued 3")
 		synctest.Wait()
-		var err error
+		var list []*addition
 		var got [][2][]uint64
 		for _, unique := range []*task.Bytes{nil, new(task.Bytes), new(task.Bytes), nil} {
-			a := &control.Addition{Lines: true, Values: []task.Bytes{"task a", "task a"}, Unique: unique}
-			err = s.Add(a, func(ids, known []uint64) { got = append(got, [2][]uint64{ids, known}) })
+			list = append(list, &addition{
+				Addition: &control.Addition{Lines: true, Values: []task.Bytes{"task a", "task a"}, Unique: unique},
+				accepted: func(ids, known []uint64) { got = append(got, [2][]uint64{ids, known}) },
+			})
 		}
+		s.turn.Lock()
+		s.admit(list)
+		s.turn.Unlock()
 		require.Equal(t, [][2][]uint64{{{1, 2}, nil}, {{3, 3}, nil}, {{3, 3}, {3, 3}}}, got)
-		require.EqualError(t, err, task.ErrFull.Error())
+		require.EqualError(t, list[3].err, task.ErrFull.Error())
 		synctest.Wait()
 		s.run.Do(task.Command{Op: task.Stop})
 		require.EqualValues(t, 3, (<-s.end).Stats.Admitted)

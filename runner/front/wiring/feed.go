@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 
 	"crew/runner/decide/task"
@@ -15,7 +16,8 @@ import (
 const maxEnvBytes = 4 << 20
 
 // feed adds the tasks of clients to the run of crew serve. It is also the run's Source, which yields no
-// tasks of its own.
+// tasks of its own. Many clients may add at the same time: the one that holds turn admits the additions
+// of all that wait, so they share one sync of the journal (group commit).
 type feed struct {
 	// configuration
 
@@ -27,6 +29,11 @@ type feed struct {
 	over           chan struct{}    // closed when the run is over
 	restored       chan struct{}    // closed when the tasks of an earlier crew serve are admitted
 	markRestored   func()           // closes restored, and unlocks turn for the first time
+
+	// additions that were not admitted yet, in order
+
+	mu      sync.Mutex
+	pending []*addition
 
 	// state, guarded by turn, which is held from the start until the tasks of an earlier crew serve
 	// are admitted
@@ -44,6 +51,9 @@ type addition struct {
 	arrivalID  string                    // the ID of a request that was left at the hub; "" for a client
 	tasks      []*task.Task
 	ids, known []uint64 // the numbers of all tasks, and of tasks that are not new
+	before     func()   // commits the additions before this one
+	done       bool
+	err        error // if done
 }
 
 // newFeed returns the feed of a run that carries out commands by do. It calls reportRestored with the number of
@@ -179,9 +189,19 @@ func (f *feed) add(x *addition) error {
 	if err := f.check(x.Addition); err != nil {
 		return err
 	}
+	f.mu.Lock()
+	f.pending = append(f.pending, x)
+	f.mu.Unlock()
 	f.turn.Lock()
 	defer f.turn.Unlock()
-	return f.admit(x)
+	if !x.done {
+		f.mu.Lock()
+		list := f.pending
+		f.pending = nil
+		f.mu.Unlock()
+		f.admit(list)
+	}
+	return x.err
 }
 
 // check refuses an addition in a form that this run does not take.
@@ -200,55 +220,81 @@ func (f *feed) check(a *control.Addition) error {
 	return nil
 }
 
-// admit admits an addition as a whole or not at all. The submitter of a request from the hub was told that it was
-// accepted, so it is not refused for its size: an empty queue takes it. The caller must hold turn.
-func (f *feed) admit(x *addition) error {
+// admit admits additions, each as a whole or not at all. The submitter of a request from the hub was told that
+// it was accepted, so it is not refused for its size: an empty queue takes it. The caller must hold turn.
+func (f *feed) admit(list []*addition) {
 	now := f.room()
-	if now.Err != nil {
-		return now.Err
-	}
-	err := f.makeTasks(x, func() uint64 { return now.Last + uint64(len(x.tasks)) + 1 })
-	if err != nil {
-		err = failure(statusTrouble, err.Error())
-	} else if len(x.tasks) > now.Room && (x.arrivalID == "" || now.Room < f.opts.Serve.Feed.MaxQueued) {
-		err = failure(statusBusy, task.ErrFull.Error())
-	}
-	switch {
-	case err != nil:
-		f.tasks.Names().RemoveAfter(now.Last)
-	case len(x.tasks) > 0:
-		return f.commit(x)
-	case len(x.known) > 0:
-		if x.arrivalID != "" {
-			err = f.queue.Accept(nil, x.arrivalID)
+	room, last := now.Room, now.Last
+	var ready []*addition
+	for _, x := range list {
+		x.before = func() {
+			f.commit(ready)
+			ready = nil
 		}
-		x.accepted(x.ids, x.known)
+		number := func() uint64 { return last + uint64(len(x.tasks)) + 1 }
+		if x.done, x.err = true, now.Err; x.err == nil {
+			if err := f.makeTasks(x, number); err != nil {
+				x.err = failure(statusTrouble, err.Error())
+			} else if len(x.tasks) > room && (x.arrivalID == "" || room < f.opts.Serve.Feed.MaxQueued) {
+				x.err = failure(statusBusy, task.ErrFull.Error())
+			}
+		}
+		switch {
+		case x.err != nil:
+			f.tasks.Names().RemoveAfter(last)
+		case len(x.tasks) > 0:
+			room, last = room-len(x.tasks), number()-1
+			ready = append(ready, x)
+		case len(x.known) > 0:
+			if x.arrivalID != "" {
+				x.err = f.queue.Accept(nil, x.arrivalID)
+			}
+			x.accepted(x.ids, x.known)
+		}
 	}
-	return err
+	f.commit(ready)
 }
 
-// commit records the tasks of an addition and gives them to the run. The caller must hold turn.
-func (f *feed) commit(x *addition) error {
-	for _, t := range x.tasks {
+// commit records the tasks of all additions and gives them to the run. The caller must hold turn.
+func (f *feed) commit(list []*addition) {
+	if len(list) == 0 {
+		return
+	}
+	all, door := allTasks(list), ""
+	for _, x := range list {
+		door = cmp.Or(door, x.arrivalID)
+	}
+	for _, t := range all {
 		f.claim(t)
 	}
 	// Even if this fails, no other task gets the numbers: the journal may hold them.
-	err := f.doAdd(task.Command{Op: task.Add, N: int(x.tasks[len(x.tasks)-1].ID)}).Err
+	err := f.doAdd(task.Command{Op: task.Add, N: int(all[len(all)-1].ID)}).Err
 	if err == nil && f.queue != nil {
-		err = f.queue.Accept(x.tasks, x.arrivalID)
+		err = f.queue.Accept(all, door)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		for _, x := range list {
+			x.accepted(x.ids, x.known)
+		}
+		err = f.doAdd(task.Command{Op: task.Add, N: 1, Tasks: all}).Err
+		if f.queue != nil && err != nil { // the run has just started to drain
+			fromHub := func(x *addition) bool { return x.arrivalID != "" } // they stay for the next run
+			if list = slices.DeleteFunc(list, fromHub); len(list) > 0 {
+				err = cmp.Or(f.queue.Withdraw(allTasks(list)), err)
+			}
+		}
 	}
-	x.accepted(x.ids, x.known)
-	err = f.doAdd(task.Command{Op: task.Add, N: 1, Tasks: x.tasks}).Err
-	switch { // if it fails, the run has just started to drain
-	case err == nil || x.arrivalID != "": // tasks from the hub stay for the next run
-		return nil
-	case f.queue != nil:
-		err = cmp.Or(f.queue.Withdraw(x.tasks), err)
+	for _, x := range list {
+		x.err = cmp.Or(x.err, err)
 	}
-	return err
+}
+
+// allTasks returns the tasks of additions.
+func allTasks(list []*addition) (all []*task.Task) {
+	for _, x := range list {
+		all = append(all, x.tasks...)
+	}
+	return all
 }
 
 // convert converts a list of strings to another string type.

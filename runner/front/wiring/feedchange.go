@@ -37,9 +37,10 @@ func (f *feed) retry(cmd task.Command) task.Reply {
 	}
 	x := &addition{Addition: &control.Addition{}, tasks: reply.Tasks, accepted: func(_, _ []uint64) {}}
 	if len(x.tasks) > 0 {
-		if err := f.commit(x); err != nil {
-			return task.Reply{Err: err}
-		}
+		f.commit([]*addition{x})
+	}
+	if x.err != nil {
+		return task.Reply{Err: x.err}
 	}
 	return reply
 }

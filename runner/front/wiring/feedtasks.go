@@ -53,6 +53,7 @@ func (f *feed) take(x *addition, t *task.Task, here map[uint64]uint64) error {
 		by = (*string)(x.Unique)
 	}
 	if by != nil {
+		x.before() // the run must know their tasks
 		u := uniqueOf(t, *by)
 		same := f.do(task.Command{Op: task.Find, Unique: u}).IDs
 		x.known = append(x.known, same...)
