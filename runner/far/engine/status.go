@@ -222,18 +222,20 @@ func (s *session) findRun(ctx context.Context, name string) (*RunInfo, error) {
 	if name == "" { // every run without a name would match
 		return nil, errors.New("the name of the run is empty: crew engine status lists them")
 	}
-	st, err := s.queryStatus(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("look for run %s: %w", name, err)
-	}
 	var found []string
 	var run *RunInfo
-	for i := range st.Runs {
-		switch r := &st.Runs[i]; name {
-		case r.Run:
-			return r, nil
-		case r.Name:
-			run, found = r, append(found, r.Run)
+	for looks := 0; looks < 2 && run == nil; looks++ { // a busy run announces itself late
+		st, err := s.queryStatus(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("look for run %s: %w", name, err)
+		}
+		for i := range st.Runs {
+			switch r := &st.Runs[i]; name {
+			case r.Run:
+				return r, nil
+			case r.Name:
+				run, found = r, append(found, r.Run)
+			}
 		}
 	}
 	switch len(found) {

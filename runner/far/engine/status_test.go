@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ type desk struct {
 	s     *session
 	there sync.Map // announcements of workers and runs, by subject
 	asked string   // orders that the submitters got since
+	late  atomic.Int64
 }
 
 // TestStatus executes testdata/status.txt: each line that begins with > is a command, and its output
@@ -39,6 +41,7 @@ type desk struct {
 //	ask RUN                 order something from a run, like crew ctl pause
 //	submit WORDS            what a run with that command finds
 //	wait DURATION
+//	late DURATION           how long after a question announcements come, from now on
 func TestStatus(t *testing.T) {
 	text := crewtest.ReadFile(t, "testdata/status.txt")
 	inTime(t, func(t *testing.T, b *broker) {
@@ -46,6 +49,7 @@ func TestStatus(t *testing.T) {
 		d.s.user = "ada"
 		others := b.connect(nil)
 		_, err := others.nc.Subscribe(askSubject, func(*nats.Msg) {
+			time.Sleep(time.Duration(d.late.Load()))
 			d.there.Range(func(subject, text any) bool {
 				return others.nc.Publish(subject.(string), []byte(text.(string))) == nil
 			})
@@ -85,8 +89,12 @@ func (d *desk) do(command string) string {
 		})
 	case "submit":
 		_, err = d.tryRun(&records{}, func(s *wiring.Call) { s.Command.Words = strings.Fields(rest) })
-	case "wait":
+	case "wait", "late":
 		pause, _ := time.ParseDuration(rest)
+		if verb == "late" {
+			d.late.Store(int64(pause))
+			break
+		}
 		time.Sleep(pause)
 	case "ask":
 		err = d.s.asks(word, control.Request{V: control.Version, Op: "pause"})

@@ -17,6 +17,7 @@ import (
 	"crew/runner/far/outbox"
 	"crew/runner/far/travel"
 	"crew/runner/front/wiring"
+	"crew/runner/steer/control"
 )
 
 // ok requires that all of n tasks succeeded and showed their record.
@@ -261,6 +262,27 @@ func TestRunOfAnother(t *testing.T) {
 		w.give(1)
 		attack()
 		require.Equal(t, task.OK, crewtest.Receive(t, ends, "the end of the attempt").Outcome)
+	})
+}
+
+// A client of crew ctl on another machine gets the last replies of a run that ends meanwhile.
+func TestLastReplies(t *testing.T) {
+	inTime(t, func(t *testing.T, b *broker) {
+		r := b.run(1, func(c *wiring.Call) {
+			c.ServeClient = func(l control.Link) { _, _ = l.Write([]byte("bye\n")); _ = l.Close() }
+		})
+		s := b.connect(nil)
+		talk := func(turn uint64, said string) string {
+			a, err := s.ask(t.Context(), runSubject(s.user, r.x.id.Run), Order{Op: opTalk, Client: "c", Turn: turn, Data: []byte(said)})
+			require.NoError(t, err)
+			return string(a.Data)
+		}
+		require.Empty(t, talk(1, "watch\n"))
+		r.run.Do(task.Command{Op: task.Stop})
+		time.Sleep(time.Second)
+		require.Equal(t, "bye\n", talk(2, ""))
+		talk(0, "")
+		r.wait()
 	})
 }
 

@@ -137,6 +137,7 @@ func (x *submitter) leaveHub() {
 	defer cancel()
 	x.heartbeat(true)
 	_ = x.s.nc.FlushWithContext(ctx)
+	x.remoteClients.Wait()
 }
 
 const (

@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"crew/runner/exec/kernel"
 )
 
 const (
 	replyWait     = time.Second      // for the server to reply
 	readWait      = 5 * time.Second  // for the server to read a request
 	remoteTimeout = 30 * time.Second // after the last exchange
+	remoteParting = 5 * time.Second  // for the clients to fetch their last replies
 	maxReply      = 32 << 10         // bytes of one reply
 )
 
@@ -82,6 +85,16 @@ func (v *RemoteClients) Disconnect(name string) {
 		_ = c.Close()
 		delete(v.clients, name)
 	}
+}
+
+// Wait waits until the clients have fetched their last replies and disconnected, for up to five seconds. The
+// server must be closed.
+func (v *RemoteClients) Wait() {
+	kernel.Poll(remoteParting, func() bool {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return len(v.clients) == 0
+	})
 }
 
 // pair returns the two ends of a connected pair of sockets.
