@@ -131,8 +131,8 @@ func (c *Core) endByCommand(cmd task.Command) {
 	if d.Reason == Requested {
 		d.Err = cmp.Or(cmd.Err, d.Err)
 	}
-	if d.phase >= stopping && cmd.Op == task.Stop && cmd.Signal == int(syscall.SIGINT) {
-		cmd.Op = task.Kill // as the event of the first Ctrl-C has said
+	if d.phase >= stopping && c.pool.running > 0 && cmd.Op == task.Stop && cmd.Signal == int(syscall.SIGINT) {
+		cmd.Op = task.Kill // as the event of the first Ctrl-C has said; without tasks, the output would be lost
 	}
 	switch cmd.Op {
 	case task.Drain:
