@@ -102,6 +102,14 @@ func TestQueueUnderLoad(t *testing.T) {
 		})
 	}
 	adders.Wait()
+	retried := &task.Task{ID: 10, Identity: w.j.queueID.identity(10), Argv: []string{"x"}}
+	for n := range 1000 {
+		a := task.Attempt{Task: retried, Number: n + 1}
+		w.j.Ended(a, &task.Result{Task: retried, Attempt: n + 1, Outcome: task.Exit, Code: 1}, false)
+		require.NoError(t, w.commit.Consume(nil))
+		w.j.compactor.running.Wait()
+	}
+	require.Less(t, w.j.end, int64(100_000), "it is also compacted while no task ends")
 	require.NoError(t, w.j.Close())
 	require.Error(t, w.j.Accept(nil, ""))
 	require.NoError(t, w.do("open -compact"))

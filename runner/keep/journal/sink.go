@@ -38,11 +38,11 @@ func (c *Commit) Consume(events []task.Event) error {
 			})
 		}
 	}
+	if j.cfg.Queue != nil {
+		defer j.compactIfWasteful() // also if tasks only fail and are retried
+	}
 	if !ended {
 		return j.failure()
-	}
-	if j.cfg.Queue != nil {
-		defer j.compactIfWasteful()
 	}
 	return j.sync()
 }
