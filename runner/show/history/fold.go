@@ -180,6 +180,14 @@ func (f *Fold) setWaiting(n int, at time.Time) {
 	}
 }
 
+// Running returns how many attempts run after the latest line.
+func (f *Fold) Running() int {
+	if len(f.runs) == 0 {
+		return 0
+	}
+	return f.runs[f.run].running
+}
+
 // startWait records since when a task waits. A task that already waits keeps its time, because a journal
 // repeats the line of a task that was changed.
 func (f *Fold) startWait(id uint64, since time.Time) {

@@ -15,6 +15,7 @@ import (
 const (
 	traceName    = 200            // bytes of the name of an attempt
 	earlierStart = 24 * time.Hour // how long before the first end a run without started lines may have begun
+	countGap     = time.Millisecond
 )
 
 // Trace writes lines, as they come, in the Trace Event Format that Perfetto and chrome://tracing read.
@@ -25,6 +26,8 @@ type Trace struct {
 	between  string        // written before the next event
 	fold     *history.Fold
 	base     time.Time      // time zero of the trace
+	last     time.Time      // of the latest line
+	counted  time.Time      // of the latest counter
 	hosts    map[string]int // process IDs
 	workers  map[history.Lane]*rows
 	threads  int  // number of threads so far
@@ -69,6 +72,7 @@ func NewTrace(w io.Writer, f *history.Fold) *Trace {
 // Close completes the JSON and returns the first error of any write. Attempts that still run end here.
 func (t *Trace) Close() error {
 	t.fold.Source("")
+	t.count(0)
 	_, _ = t.w.WriteString("\n]}\n")
 	return t.w.Flush()
 }
@@ -89,7 +93,25 @@ func (t *Trace) Add(l *history.Line) {
 	case t.base.IsZero():
 		t.base = l.At
 	}
+	switch {
+	case l.Name == history.Began:
+		t.count(0) // a killed run tells no ends
+		t.counted, t.last = l.At, l.At
+	case l.At.After(t.last) && l.At.Sub(t.counted) >= countGap:
+		t.count(t.fold.Running())
+	}
 	t.fold.Add(l)
+	if l.At.After(t.last) {
+		t.last = l.At
+	}
+}
+
+// count writes how many attempts ran after the latest line.
+func (t *Trace) count(running int) {
+	if t.detailed {
+		t.counted = t.last
+		t.put(&event{Name: "tasks", Ph: "C", TS: t.at(t.last), PID: t.host(""), Args: map[string]int{"running": running}})
+	}
 }
 
 // at returns a time of the trace. Perfetto drops events of negative times.
