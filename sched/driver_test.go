@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -195,10 +196,7 @@ func (d *driver) next() bool {
 	for _, it := range d.queued {
 		choices[it.ID], free[it.ID] = d.d.Choice(it), d.d.Free(it)
 	}
-	before, granted := d.d.Held(), map[uint64]bool{}
-	for _, it := range d.queued {
-		granted[it.ID] = it.queue.line != nil
-	}
+	before, parked := d.d.Held(), maps.Clone(d.parked)
 	it, slot, wait := d.d.Next(d.now)
 	if d.m != nil {
 		_, want := d.first()
@@ -216,7 +214,7 @@ func (d *driver) next() bool {
 	i := indexOf(d.queued, it.ID)
 	holds(d.t, i >= 0, "%v was not queued", it)
 	cut(&d.queued, i)
-	d.noteTaken(it, slot, granted[it.ID])
+	d.noteTaken(it, slot, parked[it.ID])
 	if c := choices[it.ID]; d.d.limits.Caps == nil && d.refused == (bySlot[bool]{}) {
 		holds(d.t, free[it.ID] == 0 || d.limited || d.w.held[slot] == 1 || d.w.held[free[it.ID]] > 0, "slot %d takes %v although another one holds nothing", slot, it)
 		holds(d.t, d.limited || !c.None && (c.Slot == 0 || c.Slot == slot), "slot %d takes %v in spite of %v", slot, it, c)
@@ -227,9 +225,9 @@ func (d *driver) next() bool {
 	return true
 }
 
-// noteTaken notes that a slot has taken a queued item. granted says that the item was granted
-// before, so others of its key may have been pushed meanwhile.
-func (d *driver) noteTaken(it *Item, slot int, granted bool) {
+// noteTaken notes that a slot has taken a queued item. waited says that the item was parked before, so
+// others of its key may have been pushed meanwhile.
+func (d *driver) noteTaken(it *Item, slot int, waited bool) {
 	holds(d.t, !d.parked[it.ID], "%v is parked", it)
 	holds(d.t, d.w.in(slot) && (d.w.room(slot) || d.limited) && !d.refused[slot], "slot %d may take nothing", slot)
 	holds(d.t, !d.bound[it.Key] || slices.Contains(d.w.slots[slot].Labels, it.Key), "slot %d lacks the label of %v", slot, it)
@@ -237,7 +235,7 @@ func (d *driver) noteTaken(it *Item, slot int, granted bool) {
 		if d.topic != nil && !d.limited && !d.refused[slot] {
 			holds(d.t, it.Rank <= o.Rank || d.topic.topicOf(it) != d.topic.topicOf(o), "%v goes before %v", it, o)
 		}
-		holds(d.t, granted || !d.d.Serial() || it.Key != o.Key || it.ID < o.ID || o.Rank != it.Rank, "%v goes before %v of its key", it, o)
+		holds(d.t, waited || !d.d.Serial() || it.Key != o.Key || it.ID < o.ID || o.Rank != it.Rank, "%v goes before %v of its key", it, o)
 	}
 	for _, h := range d.running {
 		holds(d.t, !d.d.Serial() || it.Key != h.Key, "%v starts beside %v of its key", it, h)
