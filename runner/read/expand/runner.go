@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -89,10 +90,20 @@ func (r runner) isOption(a arg) bool {
 	return a.isStatic() && (strings.HasPrefix(a.text, "-") || r.isShell && startsOption(a.text))
 }
 
-// insertsInput reports whether a is an option of xargs, from GNU or BSD, that makes its input part of other words.
-func insertsInput(a arg) bool { return replaces().MatchString(a.text) }
+// insertsInput reports whether an option of xargs, from GNU or BSD, may make its input part of the script.
+func insertsInput(options, script []arg) bool {
+	for i, o := range options {
+		m, next := replaces().FindStringSubmatch(o.text), options[min(i+1, len(options)-1)]
+		unsure := func(a arg) bool { return a.obscure || !a.isStatic() }
+		inserts := func(a arg) bool { return unsure(a) || strings.Contains(a.text, cmp.Or(m[2], next.text)) }
+		if m != nil && (m[1] == "" || unsure(o) || unsure(next) || slices.ContainsFunc(script, inserts)) {
+			return true
+		}
+	}
+	return false
+}
 
-var replaces = lazily(`^-\w*[IiJ]|^--r`)
+var replaces = lazily(`(?s)^-\w*?(?:(I)|[iJ])(.*)|^--r`)
 
 // findScript finds the script in the arguments of args[i], which is described by r. A script that
 // is missing starts at len(args).

@@ -108,7 +108,7 @@ func scriptOf(args []arg, f family) (s inline, ok bool) {
 		sure := i == first || args[first].isWrapper() || familyOf(args[first].text) != foreign
 		if ok && (r.isShell || sure || s.from < len(args) && looksLikeScript(args[s.from])) {
 			for j, a := range args[first:i] { // another shell reads the script first, or input becomes part of it
-				if name := a.program(); quoting.has(name) || joining.has(name) || name == "xargs" && (!r.isShell || slices.ContainsFunc(args[first+j:i], insertsInput)) {
+				if name := a.program(); quoting.has(name) || joining.has(name) || name == "xargs" && (!r.isShell || insertsInput(args[first+j:i], args[s.from:min(s.to, len(args))])) {
 					s.shell, s.runner = name, runner{}
 					break
 				}
