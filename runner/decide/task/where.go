@@ -93,6 +93,9 @@ func (w *Where) Why() string {
 		}
 		return text + AttemptSuffix(w.Attempt)
 	case "waiting":
+		if w.Blocking == nil { // in the reply of another program
+			return ""
+		}
 		why, _ := w.Blocking.Why()
 		return strings.Replace(why, ", the next in", ", in", 1)
 	case "held", "ended":
