@@ -185,7 +185,13 @@ func (o *Options) Identity() string {
 			}
 		}
 	}
-	for _, w := range o.Command.Words {
+	command := o.Command.Words
+	appends := o.Command.Shell == "" && !o.Command.Stdin && !o.Command.NoArgs && !o.Pipe.On
+	if n := len(command) - 1; appends && n > 0 && command[n] == o.Command.Replace &&
+		!anyContains(command[:n], "{") && !anyContains(command[:n], o.Command.Replace) {
+		command = command[:n] // the record is appended at the end anyway
+	}
+	for _, w := range command {
 		words = append(words, task.Quote(w))
 	}
 	return strings.Join(words, " ")
