@@ -51,7 +51,7 @@ func (o *Options) refusals() (all []UsageError) {
 	}
 	for i := range o.uses {
 		if u := &o.uses[i]; !o.command.takes(u.opt) {
-			refuse(u, u, u.String()+" is not an option of "+strings.TrimSuffix("crew "+o.Do, " "+DoRun), hintInstead(u.opt))
+			refuse(u, u, u.String()+" is not an option of "+strings.TrimSuffix("crew "+o.Do, " "+DoRun), o.command.hintInstead(u.opt))
 		}
 	}
 	for line := range strings.Lines(rules) {
@@ -166,10 +166,10 @@ func (c *command) takes(o *option) bool {
 	return (hasWord(o.commands, tool) || hasWord(o.commands, strings.Replace(c.name, " ", "-", 1))) && (c.operands != takesVerb || o.name == "help")
 }
 
-// hintInstead returns the hint for an option of runs that a command does not take.
-func hintInstead(o *option) string {
+// hintInstead returns the hint for an option of runs that the command does not take.
+func (c *command) hintInstead(o *option) string {
 	if !hasWord(o.commands, DoRun) {
 		return "write crew " + o.commands + " before the options"
 	}
-	return "drop %s"
+	return cmp.Or(lookupPeer(c.name+"/"+o.name, meansAdvice), "drop %s")
 }

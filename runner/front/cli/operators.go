@@ -146,6 +146,8 @@ func (o *Options) CannotRun(err error, status int) string {
 	c, text := o.Command, err.Error()+": no task can run it"
 	first := strings.Join(c.Words[:min(len(c.Words), 1)], "")
 	switch {
+	case first == "version" && c.Shell == "":
+		text += "; crew --version prints the version"
 	case len(c.Words) > 1 && (strings.ContainsAny(first, " \t\n;&|<>$`") || expand.OnlyInShell(first)):
 		text += "; words run without a shell: " + c.inOne()
 	case len(c.Words) == 1 && len(o.Input.Files)+len(o.Input.Groups) == 0:

@@ -31,7 +31,11 @@ func (c *command) unknownShort(arg string, i int) error {
 
 // errNoOption returns the error for an unknown option of a command with few options.
 func (c *command) errNoOption(spelled string) error {
-	return &UsageError{"crew " + c.name + " has no option " + spelled, "see crew " + c.name + " --help"}
+	hint := "see crew " + c.name + " --help"
+	if c.operands == takesVerb {
+		hint = "options follow the verb, as in " + c.usage()
+	}
+	return &UsageError{"crew " + c.name + " has no option " + spelled, hint}
 }
 
 const seeHelp = "see crew --help"
