@@ -38,11 +38,16 @@ func bashism(script string) (string, error) {
 		}
 		return "the syntax of bash", nil
 	}
+	defined := map[string]bool{}
 	for stack := range stacks(f) {
 		name := ""
 		switch n := stack[len(stack)-1].(type) {
+		case *syntax.FuncDecl:
+			if n.Name != nil { // the parser accepts () without a name
+				defined[n.Name.Value] = true
+			}
 		case *syntax.CallExpr:
-			if len(n.Args) > 0 {
+			if len(n.Args) > 0 && !defined[n.Args[0].Lit()] {
 				name = inCommand(n)
 			}
 		case *syntax.WordIter:
