@@ -82,7 +82,7 @@ func (d *draft) copyLine(l *contents, ln line) {
 		d.write(prior.appendCounts(ln))
 	case ev == evRun && l.runOffset == ln.off, ev == evClosed && l.closed,
 		remembered && ev == evAccepted && e.spec == ln.off && !l.droppable(e), last && ev != evKnown:
-		d.write(setTrue(ln.body, deliveredName, false))
+		d.write(d.moveOutputs(setTrue(ln.body, deliveredName, false))) // see Output.All: a task that is not done may have outputs
 	}
 }
 

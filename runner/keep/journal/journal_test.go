@@ -63,6 +63,17 @@ func TestReplayedResult(t *testing.T) {
 	require.NoError(t, w.do("close"))
 	require.NoError(t, w.do("open a"))
 	require.True(t, want == all(*w.tasks["a"].Done))
+	require.NoError(t, w.do("close"))
+	w.cfg.Output.All = true
+	require.NoError(t, w.do("open b"))
+	b := task.Attempt{Task: w.tasks["b"], Number: 1}
+	w.j.Ended(b, &task.Result{Task: b.Task, Attempt: 1, Outcome: task.Cancelled, Stdout: text("cancelled")}, true)
+	require.NoError(t, w.do("close"))
+	w.cfg.Output.All = false
+	require.NoError(t, w.do("open -compact b"))
+	kept, err := os.ReadFile(w.j.out.file.Name())
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(string(kept), "cancelled"), "the outputs of a task that is not done move, too")
 }
 
 // TestQueueUnderLoad checks that, while a queue is compacted again and again, it remembers the
