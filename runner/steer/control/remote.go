@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -99,6 +100,8 @@ func (v *RemoteClients) Wait() {
 
 // pair returns the two ends of a connected pair of sockets.
 func pair() (a, b *os.File, err error) {
+	syscall.ForkLock.RLock() // otherwise a process that starts meanwhile would hold both open
+	defer syscall.ForkLock.RUnlock()
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
