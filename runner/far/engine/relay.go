@@ -48,7 +48,7 @@ func (s *session) relay(name string, client io.ReadWriter) error {
 	case r.Progress != nil && r.State == runDone:
 		subject = dispatchSubject(s.user) // the hub answers for a run that is over
 	case r.State != runRunning:
-		return fmt.Errorf("run %s is %s, not running", r.Run, r.State)
+		return fmt.Errorf("run %s is %s, not running: crew engine status says when it runs", r.Run, r.State)
 	}
 	said, err := bufio.NewReader(client).ReadBytes('\n')
 	if err != nil {
