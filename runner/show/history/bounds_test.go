@@ -64,6 +64,10 @@ func TestReportsAreBounded(t *testing.T) {
 		c.checkGroups(&report.Commands, func(l ran) string { return string(l.Command) })
 		c.checkTimeline(&report.Attempts)
 		c.checkLists(report)
+		for id := range uint64(mostTimes + 1) { // whose ends are lost
+			f.Add(about("started", 1e6, id+1))
+		}
+		require.Len(t, f.open, mostTimes)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Fold makes a Report from Lines. It is not safe for concurrent use. Its memory grows with the
-// number of tasks that wait or run, not of ended tasks.
+// number of tasks that wait, not of others.
 type Fold struct {
 	// Attempted, if not nil, is called for each attempt once it ended or its run did. until is the
 	// time of that, in nanoseconds since 1970. l is the line about the end; if the end is unknown,
@@ -238,7 +238,9 @@ func (f *Fold) taskOf(l *Line) *openTask {
 
 func (f *Fold) keepOpen(id uint64, o *openTask) {
 	delete(f.waits, id)
-	f.open[id] = o
+	if len(f.open) < f.timeline.most || f.open[id] != nil { // more are tasks whose ends were lost
+		f.open[id] = o
+	}
 }
 
 func (f *Fold) started(r *run, l *Line) {
