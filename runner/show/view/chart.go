@@ -138,8 +138,11 @@ func took(n float64) string { return span(time.Duration(n)) }
 
 // number formats a number with three digits, or all that are before the point.
 func number(n float64) string {
-	if n >= 100 {
+	switch {
+	case n >= 100:
 		return count(int64(math.Round(n)))
+	case n > 0 && n < 0.001:
+		return "< 0.001"
 	}
 	return fmt.Sprintf("%.3g", n)
 }
