@@ -46,18 +46,18 @@ var starters = [...]list{1: "sudo doas nsenter unshare fakeroot crew parallel", 
 // startsShell reports whether a command of starters may have too few operands.
 func startsShell(args []arg) bool {
 	for i, a := range args {
-		if least, ok := listWith(starters[:], a.program()); ok && sureOperands(args[i+1:]) < least && args[0].isWrapper() {
+		if least, ok := listWith(starters[:], a.program()); ok && sureOperands(args[i:]) < least && args[0].isWrapper() {
 			return true
 		}
 	}
 	return false
 }
 
-// sureOperands returns how many words, of those after the name of a command and up to a :::, are operands
+// sureOperands returns how many words of a command, after its name and up to a :::, are operands
 // whatever its options mean: a word after an option may be its value.
 func sureOperands(args []arg) (n int) {
 	mayBeValue := false
-	for _, a := range args {
+	for _, a := range args[1:] {
 		isOption := strings.HasPrefix(a.text, "-")
 		switch {
 		case strings.HasPrefix(a.text, ":::"):
@@ -65,13 +65,13 @@ func sureOperands(args []arg) (n int) {
 		case a.isStatic() && !isOption && !mayBeValue && Assigned(a.text) == "": // sudo takes variables
 			n++
 		}
-		mayBeValue = !a.isStatic() || isOption && !withoutValue().MatchString(a.text)
+		mayBeValue = !a.isStatic() || isOption && !withoutValue().MatchString(args[0].text+" "+a.text)
 	}
 	return n
 }
 
-// withoutValue matches options of starters that do not take the next word as their value.
-var withoutValue = lazily(`^--$|=|^-\w*[0-9kmqvX]$`)
+// withoutValue matches a command and its option if that does not take the next word as its value.
+var withoutValue = lazily(` --$|=| -\w*[0-9kmqvX]$|^\S*sudo -[nEHk]+$`)
 
 // runnerOf returns the description of a program. ok is false if it is not a runner.
 func runnerOf(a arg) (r runner, ok bool) {

@@ -144,9 +144,9 @@ func checkInterpreted(args []arg, first, at int) error {
 		name, before := args[j].program(), args[j+1:at]
 		f := familyOf(name)
 		switch {
-		case joining.has(name), name == "tmux" && args[at-1].text != "-t", name == "crew" && sureOperands(before) == 0:
+		case joining.has(name), name == "tmux" && args[at-1].text != "-t", name == "crew" && sureOperands(args[j:at]) == 0:
 			return refuse("cannot be among the arguments of "+name+", which runs them", "write ssh, whose script crew knows, or crew -- gzip {}").err
-		case (f == alien || f == korn && sureOperands(before) == 0) && !slices.ContainsFunc(before, func(a arg) bool { return a.text == "--" }):
+		case (f == alien || f == korn && sureOperands(args[j:at]) == 0) && !slices.ContainsFunc(before, func(a arg) bool { return a.text == "--" }):
 			return refuse("may be an option of "+name, "write it behind the script, as in "+name+` -c '…' -- {}`).err
 		}
 	}
