@@ -115,8 +115,11 @@ func (c *compiler) findPlaces(f *syntax.File) error {
 		case p.err != nil:
 			return fmt.Errorf("%s %w", name, p.err)
 		case different != "":
-			return fmt.Errorf("%s cannot stand in a script with %s, which shells read in different ways: "+
-				"leave that out, or name the shell, as in --shell bash", name, different)
+			err := fmt.Errorf("%s cannot stand in a script with %s, which shells read in different ways: leave that out", name, different)
+			if c.family != bash {
+				err = fmt.Errorf("%w, or name the shell, as in --shell bash", err)
+			}
+			return err
 		case kind == seq, kind == worker:
 			p.check = anything // crew makes the value, and it is a number
 		case evaluated && (kind == host || kind == units):
