@@ -113,7 +113,7 @@ func (c *ctl) printReply(line []byte, r *control.Reply) error {
 		return c.print(lines...)
 	case c.Op == "log":
 		return c.writeOutput(r)
-	case c.Op == "status":
+	case c.Op == "status" && r.Run != nil:
 		return c.printCut(r.Run.Lines(sink.Columns(c.out)))
 	case c.Op == "explain":
 		if r.Hint != "" {
