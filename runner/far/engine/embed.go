@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"time"
 
@@ -42,7 +43,14 @@ func lockFile(path string, flags int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	var st unix.Stat_t
+	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		err = unix.Fstat(int(f.Fd()), &st)
+	}
+	if err == nil && st.Nlink == 0 { // its owner has just removed it
+		err = fs.ErrNotExist
+	}
+	if err != nil {
 		f.Close()
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func lockHost(mark string, patience time.Duration) *os.File {
 	return nil
 }
 
-// removeLock removes the file of the lock, if there is one: no later worker needs it.
+// removeLock removes the file of the lock, if there is one, while the worker still holds the lock.
 func (w *worker) removeLock() {
 	if w.hostLock != nil {
 		_ = os.Remove(w.hostLock.Name())

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -370,7 +372,7 @@ func TestNextLease(t *testing.T) {
 	})
 }
 
-// A worker that loses its lease does not confirm that the attempts of a run have ended.
+// A worker that loses its lease does not confirm that the attempts of a run have ended. It leaves no lock.
 func TestLeaveWithoutLease(t *testing.T) {
 	atWorker(t, time.Second, func(t *testing.T, w underRun) {
 		w.give(4)
@@ -380,6 +382,12 @@ func TestLeaveWithoutLease(t *testing.T) {
 		a, err := w.s.ask(t.Context(), orderSubject("q", w.crew.lease.id, w.s.user), Order{Op: opLeave, Run: "run", Epoch: 2})
 		require.NoError(t, err)
 		require.NotEmpty(t, a.Err)
+		path := filepath.Join(t.TempDir(), "lock")
+		w.crew.hostLock, err = lockFile(path, os.O_CREATE)
+		require.NoError(t, err)
+		w.crew.s.nc.Close()
+		w.crew.announceGone()
+		require.NoFileExists(t, path)
 	})
 }
 

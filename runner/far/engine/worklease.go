@@ -230,8 +230,9 @@ func (w *worker) leasedLocked(l *lease) bool {
 	return !l.lost && !w.s.nc.IsClosed() && w.s.now() < l.renewed+w.Engine.TTL*fence/100
 }
 
-// announceGone announces that the worker has ended. No attempt may be running.
+// announceGone announces that the worker has ended, and removes its lock. No attempt may be running.
 func (w *worker) announceGone() {
+	defer w.removeLock()
 	w.announceSem <- struct{}{}
 	defer func() { <-w.announceSem }()
 	w.retired = true
@@ -244,7 +245,5 @@ func (w *worker) announceGone() {
 	_ = l.subs[0].Unsubscribe() // attempts that arrive from now on count as not begun
 	p := w.presence(l)
 	p.State, p.Slots, p.Busy = gone, 0, 0
-	if w.announce(p, answerWait) == nil {
-		w.removeLock()
-	}
+	_ = w.announce(p, answerWait)
 }
