@@ -58,6 +58,7 @@ type machine struct {
 	blockedFigure float64    // the load, or the number of free bytes
 
 	ending *entry // the task that is being ended for memory
+	stale  bool   // that task ended after the pending sample was requested, which may not show it
 }
 
 type sample struct {
@@ -173,6 +174,10 @@ func (c *Core) Sampled(processes float64, free int64) {
 	m := &c.pool.machine
 	m.samplePending = false
 	m.sample(c.run, processes, free)
+	if m.stale {
+		m.stale = false
+		return
+	}
 	if e := c.youngest(); e != nil && m.cfg.End && m.ending == nil && m.free < m.cfg.Memory/2 && c.end.phase == going {
 		m.ending = e
 		m.relief, m.relievedAt = max(1, m.running-1), c.run

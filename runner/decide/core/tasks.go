@@ -217,7 +217,7 @@ func (c *Core) freeSlot(e *entry) {
 	at := c.pool.vacate(e)
 	c.noteStarted(e)
 	if m := &c.pool.machine; m.ending == e {
-		m.ending = nil
+		m.ending, m.stale = nil, m.samplePending
 	}
 	c.queue.ready.Done(at.id, &e.item, e.again)
 	c.queue.caps.returnUnits(e)
