@@ -80,7 +80,7 @@ func (d *draft) copyLine(l *contents, ln line) {
 		d.write(d.moveOutputs(body))
 	case slices.Contains(prior.offsets, ln.off):
 		d.write(prior.appendCounts(ln))
-	case ev == evRun && l.runOffset == ln.off, ev == evClosed && l.closed,
+	case ev == evRun && l.runOffset == ln.off, ev == evClosed && l.closed != nil,
 		remembered && ev == evAccepted && e.spec == ln.off && !l.droppable(e), last && ev != evKnown:
 		d.write(d.moveOutputs(setTrue(ln.body, deliveredName, false))) // see Output.All: a task that is not done may have outputs
 	}

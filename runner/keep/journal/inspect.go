@@ -131,6 +131,7 @@ type Summary struct {
 	Begun   time.Time // start of the latest run
 	Process string    // process ID of the run that is writing the journal; empty if there is none
 	Closed  bool      // the latest run ended normally
+	Early   bool      // it did not run all of its tasks
 
 	Counts
 	Before      int          // number of tasks that were done when the latest run began
@@ -145,8 +146,11 @@ const MaxMentioned = 10
 
 func (l *contents) summary() *Summary {
 	s := &Summary{
-		Command: Command{Line: string(l.head.Command), Dir: string(l.head.Dir)}, Begun: l.run.At, Before: l.run.Done, Closed: l.closed, Counts: l.Counts,
+		Command: Command{Line: string(l.head.Command), Dir: string(l.head.Dir)}, Begun: l.run.At, Before: l.run.Done, Closed: l.closed != nil, Counts: l.Counts,
 		JournalBytes: l.scan.end, OutputBytes: l.outputs, Damage: l.scan.damage(),
+	}
+	if s.Closed {
+		s.Early = l.closed.Left > 0 || l.closed.Unread
 	}
 	running := slices.Sorted(maps.Values(l.running))
 	for _, off := range running[:min(len(running), MaxMentioned)] {

@@ -25,11 +25,11 @@ type contents struct {
 	prior   map[identity]priorAttempts
 	scan    scanner
 
-	expireBefore uint32 // ended tasks older than this may be forgotten; seconds since 1970
-	settledFlags flags  // flags of a result that needs nothing more
-	last         uint64 // highest task number of a queue
-	outEnd       int64  // end of the last output
-	closed       bool   // the latest run ended normally
+	expireBefore uint32  // ended tasks older than this may be forgotten; seconds since 1970
+	settledFlags flags   // flags of a result that needs nothing more
+	last         uint64  // highest task number of a queue
+	outEnd       int64   // end of the last output
+	closed       *record // the end of the latest run; nil if it did not end normally
 	run          *record
 	runOffset    int64 // offset of run, the latest evRun
 
@@ -123,10 +123,10 @@ func (l *contents) apply(ln line) {
 	case evRun:
 		l.withdrawUndelivered()
 		clear(l.running)
-		l.closed, l.runOffset = false, ln.off
+		l.closed, l.runOffset = nil, ln.off
 		l.run, _ = parse(ln.body)
 	case evClosed:
-		l.closed = true
+		l.closed, _ = parse(ln.body)
 	case evShown:
 		l.setFlags(ln.body, shown)
 	case evLogged:

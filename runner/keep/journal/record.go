@@ -103,6 +103,11 @@ type record struct {
 
 	Programs task.Bytes `json:"programs"` // see Command.Programs
 
+	// the end of a run
+
+	Left   int  `json:"left"`   // tasks that were cancelled or did not run
+	Unread bool `json:"unread"` // the input was not read to its end
+
 	// the end of an attempt
 
 	Note     task.Bytes   `json:"note"` // of the task

@@ -195,6 +195,18 @@ func (s *Shown) Close(stats task.Stats) error {
 	if j.failure() != nil {
 		return nil // Commit returns the error
 	}
-	_ = j.append(false, func(b []byte) []byte { return task.AppendTime(beginLine(b, evClosed), "at", time.Now()) })
+	_ = j.append(false, func(b []byte) []byte {
+		b = task.AppendTime(beginLine(b, evClosed), "at", time.Now())
+		if j.cfg.Queue != nil || j.cfg.Output.All {
+			return b
+		}
+		if left := stats.ByOutcome[task.Cancelled] + stats.ByOutcome[task.NotRun]; left > 0 {
+			b = task.AppendInt(b, "left", left)
+		}
+		if !stats.InputEnd {
+			b = task.AppendTrue(b, "unread")
+		}
+		return b
+	})
 	return j.sync()
 }

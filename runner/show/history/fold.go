@@ -25,7 +25,7 @@ type Fold struct {
 	total    tally  // without void results of tasks that ran again
 	outcomes [task.Outcomes]int64
 	failing  bins  // durations of failed tasks
-	left     int64 // tasks that began and did not end
+	left     int64 // tasks that did not end
 	missed   int64 // events that were lost
 
 	groups [3]*groups // keys, commands and hosts

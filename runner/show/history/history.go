@@ -16,8 +16,8 @@ const Began = "began"
 // crew ctl watch --json record it. A run without it may still be running, or was killed.
 const Over = "over"
 
-// Left is the name of the event near the end of a --state directory. Its Count is how many tasks began
-// and did not end. The next run repeats them.
+// Left is the name of the event near the end of a --state directory. Its Count is how many tasks did not
+// end, as far as they are known. The next run runs them.
 const Left = "left"
 
 // Damaged is the name of the event at the end of a source that could only be read in part. Its Text

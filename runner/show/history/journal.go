@@ -18,9 +18,13 @@ func (r *reader) journalLine(rec *record) {
 			r.outputs, _ = journal.OpenOutputs(r.name, rec.Outputs)
 		}
 	case "run":
+		r.left = 0
 		r.begin(rec.At, r.command)
 	case "closed":
-		if r.began {
+		if r.left = rec.Left; r.began {
+			if rec.Unread {
+				r.emitEvent("draining", rec.At, "")
+			}
 			r.emitEvent(Over, rec.At, "")
 		}
 	case "accepted", "started", "attempt", "ended":

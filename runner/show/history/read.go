@@ -76,8 +76,8 @@ func (r *reader) readDir() (s *journal.Summary, err error) {
 		return s, err
 	case s == nil:
 		return nil, damage
-	case s.Begins > 0:
-		r.emit(&Line{Event: control.Event{Name: Left, Count: int64(s.Begins)}})
+	case max(s.Begins, r.left) > 0:
+		r.emit(&Line{Event: control.Event{Name: Left, Count: int64(max(s.Begins, r.left))}})
 	}
 	if damage != nil {
 		r.emitEvent(Damaged, time.Time{}, damage.Error())
@@ -121,6 +121,7 @@ type reader struct {
 
 	command string
 	retried map[string]int // by task ID: the last attempt of a task that has not ended
+	left    int            // tasks that the latest run read and did not run
 	isDir   bool           // the source is a --state directory
 	outputs *os.File       // its file of outputs; nil if that cannot be read
 }

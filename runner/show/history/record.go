@@ -35,6 +35,8 @@ type record struct {
 	Retried  bool   `json:"retried"`  // another attempt follows
 	Streamed bool   `json:"streamed"` // the outputs are not kept
 	Dropped  bool   `json:"dropped"`  // the outputs are not kept
+	Left     int    `json:"left"`     // closed: tasks that were cancelled or did not run
+	Unread   bool   `json:"unread"`   // closed: the input was not read to its end
 	Made     string `json:"made"`     // set if the task may have written its output to a file
 }
 

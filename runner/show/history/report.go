@@ -36,7 +36,7 @@ type Report struct {
 	Slowest               List // slowest first
 
 	Attempts Attempts
-	Left     int64     // tasks that began and did not end, as far as the source records that
+	Left     int64     // tasks that did not end, as far as the source records them
 	Missed   int64     // events that were lost, such as ends of tasks; no figure includes them
 	Blocked  []Blocked // the longest stalls, sorted by start
 }

@@ -38,8 +38,8 @@ func headline(r *history.Report, live string) heading {
 		return heading{"slow", fmt.Sprintf("Did not finish: %s ended%s", tasks(done), in)}
 	case dropped+r.Left > 0:
 		return heading{"slow", fmt.Sprintf("Not finished: %s of %s cancelled or not run%s", count(dropped+r.Left), tasks(done+r.Left), in)}
-	case len(r.Runs) == 1 && r.Runs[0].Stopped != "":
-		return heading{"slow", fmt.Sprintf("Ended early: %s passed", tasks(done))}
+	case r.Runs[len(r.Runs)-1].Stopped != "":
+		return heading{"slow", fmt.Sprintf("Ended early: %s passed%s", tasks(done), in)}
 	case done == 0:
 		return heading{"", "Nothing ran: there were no tasks"}
 	}
