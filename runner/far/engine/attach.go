@@ -184,7 +184,7 @@ func (a *attached) Tasks() uint64 { return a.run.Tasks }
 // Finish removes the run from the hub. See wiring.Attached.
 func (a *attached) Finish() (status int, early string, err error) {
 	end := a.end.Load()
-	return end.Status, string(end.Early), a.s.forget(dispatchSubject(a.s.user), &runRecord{RunInfo: *a.run})
+	return end.Status, string(end.Early), a.s.forget(a.run.Run)
 }
 
 // Close closes the connection.

@@ -134,9 +134,6 @@ func (d *dispatcher) carryOut(o *Order, a *Answer) (err error) {
 	if h != nil && o.from != h.record.User && o.from != d.s.user { // the owner may access all runs
 		h = nil
 	}
-	if o.Op == opForget && o.Record != nil && o.Record.For != "" {
-		return d.forgetRequest(o, h)
-	}
 	if a.None = h == nil; a.None {
 		return fmt.Errorf("%w %s", errNoRun, task.Printable(o.Run))
 	}

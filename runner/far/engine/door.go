@@ -21,8 +21,6 @@ const (
 	maxFor       = 64          // bytes of the name of a crew serve; the server closes connections that send too long subjects
 )
 
-var errTaken = errors.New("a crew serve has taken it")
-
 // doorSubject is where a crew serve takes requests to add tasks: from the hub, or from clients if the
 // server is no hub. It is among the subjects of orders to the user's runs.
 func doorSubject(user, name string) string {
@@ -115,57 +113,20 @@ func (h *hubRun) pass(door string) bool {
 	return false
 }
 
-// forgetRequest removes a request if it is still left here, as h, which is nil if the sender may not. It
-// returns errTaken if a crew serve has it.
-func (d *dispatcher) forgetRequest(o *Order, h *hubRun) error {
-	if !o.Record.valid() {
-		return errGarbage
-	}
-	user := o.from
-	if h != nil {
-		if err := d.forget(h); err != nil {
-			return err
-		}
-		user = h.record.User
-	}
-	ctx, cancel := context.WithTimeout(d.ctx, answerWait)
-	defer cancel()
-	a, err := d.s.ask(ctx, doorSubject(user, o.Record.For), Order{Op: opForget, Run: o.Run})
-	switch {
-	case a.Err != "":
-		err = errors.New(a.Err)
-	case h != nil:
-		err = nil
-	case err != nil:
-		err = errors.New("the crew serve does not answer")
-	}
-	return err
-}
-
-// takeRequest carries out an order about a request to add tasks to this run. The sender repeats it until
-// the run has recorded the tasks.
+// takeRequest carries out the order to add tasks to this run. The sender repeats it until the run has
+// recorded the tasks.
 func (x *submitter) takeRequest(o *Order, a *Answer) error {
 	came := time.Now()
 	x.door.Lock()
 	defer x.door.Unlock()
-	later, err := x.Arrive(o.Run, nil)
-	taken := err == nil
-	switch {
-	case o.Op == opForget:
-		if x.door.run == o.Run {
-			x.door.run, x.door.line = "", nil // a late order to store it fails
-		}
-		if taken {
-			return errTaken
-		} else if later {
-			return err
-		}
-		return nil
-	case o.Op != opStore || o.Tasks == nil || o.Tasks.Size < 0 || o.Tasks.Size > maxRequest || !validName(o.Run):
+	if o.Op != opStore || o.Tasks == nil || o.Tasks.Size < 0 || o.Tasks.Size > maxRequest || !validName(o.Run) {
 		return errGarbage
-	case taken || later:
+	}
+	later, err := x.Arrive(o.Run, nil)
+	if err == nil || later {
 		return err
-	case time.Since(came) >= repeatWait: // the sender has repeated it, or is gone
+	}
+	if time.Since(came) >= repeatWait { // the sender has repeated it, or is gone
 		return errSilent
 	}
 	if x.door.run != o.Run {

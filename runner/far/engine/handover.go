@@ -183,9 +183,11 @@ func (s *session) handOver(ctx context.Context, record *runRecord, tasks task.Li
 		return nil
 	}
 	if unsure {
-		if left := s.forget(to, record); left != nil && left.Error() == errTaken.Error() {
-			return nil
-		} else if left != nil && ctx.Err() != nil {
+		left := context.DeadlineExceeded
+		if record.For == "" {
+			left = s.forget(record.Run)
+		}
+		if left != nil && ctx.Err() != nil {
 			if isTransient(left) {
 				left = errors.New("no answer has come")
 			}

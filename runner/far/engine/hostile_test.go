@@ -203,7 +203,7 @@ func (g *siege) storm() {
 			require.True(t, p.Wait().Exited(), p.Stderr())
 			require.NotContains(t, p.Stderr(), "goroutine")
 		}
-		_ = s.forget(dispatchSubject(s.user), &runRecord{RunInfo: r})
+		_ = s.forget(r.Run)
 	}
 	crew(t, "engine", "status", "--engine", g.submitter).Exits(0)
 }

@@ -34,7 +34,7 @@ type Order struct {
 
 	// about a detached run
 
-	Record *runRecord   `json:"handed,omitempty"` // store and forget
+	Record *runRecord   `json:"handed,omitempty"` // store
 	Tasks  *travel.Blob `json:"tasks,omitempty"`  // store: its tasks, one a line
 	Owner  string       `json:"owner,omitempty"`  // store: the user in whose name they are fetched
 	File   string       `json:"file,omitempty"`   // read: name of the file
@@ -60,7 +60,7 @@ const (
 
 	opStore  = "store"  // to the hub: accept a run, and fetch its tasks; to a crew serve: accept a request to add tasks
 	opRead   = "read"   // to the hub: return a part of a file of a run
-	opForget = "forget" // to the hub: end and remove a run; to a crew serve: has it accepted the request?
+	opForget = "forget" // to the hub: end and remove a run
 )
 
 // Answer replies to an Order, as JSON.

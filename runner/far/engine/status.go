@@ -253,7 +253,7 @@ func (s *session) cancel(c *wiring.Call) error {
 	switch {
 	case err != nil:
 	case r.Progress != nil && r.State != runRunning:
-		err = s.forget(dispatchSubject(s.user), &runRecord{RunInfo: *r})
+		err = s.forget(r.Run)
 	default:
 		_, err = s.askRun(r, runSubject(r.User, r.Run), Order{Op: opCancel, By: me()})
 	}
@@ -287,9 +287,9 @@ func (s *session) askRun(r *RunInfo, subject string, o Order) (Answer, error) {
 	return a, err
 }
 
-// forget asks for a run that was handed over to be ended and removed.
-func (s *session) forget(subject string, run *runRecord) error {
-	a, err := s.askHub(context.Background(), subject, Order{Op: opForget, Run: run.Run, Record: run})
+// forget asks the hub to end and remove a run that was handed over.
+func (s *session) forget(run string) error {
+	a, err := s.askHub(context.Background(), dispatchSubject(s.user), Order{Op: opForget, Run: run})
 	if a.None {
 		err = nil
 	}
