@@ -101,7 +101,6 @@ func (c *compiler) compile(pieces []piece, add bool) (*script, error) {
 	for i := range s.segs {
 		s.segs[i].text = showBytes(s.segs[i].text)
 	}
-	s.oneRecord = s.setVariables(len(s.values)) + filled{script: s, values: &Values{}}.body(s.name)
 	return s, nil
 }
 
@@ -187,8 +186,9 @@ func (c *compiler) assemble() []seg {
 			if c.isDropped(m.piece) {
 				g.text += m.none
 			} else {
-				g.value = c.valueOf(m.piece, m.check)
-				g.ref = g.value + 1
+				m.piece.check = m.check
+				c.script.values = append(c.script.values, m.piece)
+				g.ref = len(c.script.values)
 			}
 			segs = append(segs, g)
 			from = m.at + len(markText)
@@ -218,20 +218,6 @@ var mayUseArguments = lazily("[$`]|\\(\\s*\\)|\\.\\s|\\b(set|shift|getopts|sourc
 func (c *compiler) marksBetween(from, to int) []mark {
 	first := func(at int) int { return sort.Search(len(c.marks), func(i int) bool { return c.marks[i].at >= at }) }
 	return c.marks[first(from):first(to)]
-}
-
-// valueOf returns the index of a value of the script. It adds the value if it is new.
-func (c *compiler) valueOf(p piece, check check) int {
-	values := &c.script.values
-	same := func(v piece) bool {
-		return p.kind != nested && v.check == check && v.text == p.text && v.kind == p.kind
-	}
-	if i := slices.IndexFunc(*values, same); i >= 0 {
-		return i
-	}
-	p.check = check
-	*values = append(*values, p)
-	return len(*values) - 1
 }
 
 // span is a range of offsets in the source.

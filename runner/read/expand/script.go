@@ -12,20 +12,18 @@ import (
 // in order. Its first line sets them: to the arguments of the script or, in a script within
 // a script, to quoted values.
 type script struct {
-	segs      []seg
-	values    []piece // placeholders and nested scripts
-	argsFree  bool    // the script does not use its arguments; if a group is repeated, it refers to values as arguments
-	name      string  // of the variables, without their numbers
-	oneRecord string  // the script as it is run for one record with one column
-	login     bool    // it is for a user's login shell, or one on another host, which may not be a POSIX shell
-	bash      bool    // it holds syntax that only bash understands
+	segs     []seg
+	values   []piece // placeholders and nested scripts
+	argsFree bool    // the script does not use its arguments; if a group is repeated, it refers to values as arguments
+	name     string  // of the variables, without their numbers
+	login    bool    // it is for a user's login shell, or one on another host, which may not be a POSIX shell
+	bash     bool    // it holds syntax that only bash understands
 }
 
 // seg is a piece of text, followed by a reference to a value if ref is not 0.
 type seg struct {
 	text  string
-	ref   int // number of the variable, from 1; 0 for no reference
-	value int // index in script.values
+	ref   int // number of the value or, in a filled script, of the variable, from 1; 0 for no reference
 	how   how
 	group *word // placeholders of the word that is repeated for each record; nil if the text is not repeated
 }
@@ -88,14 +86,58 @@ func plainInDouble(s string) bool {
 	})
 }
 
-// setVariables returns commands that set n variables to the first n arguments.
-func (s *script) setVariables(n int) string {
+// filled is a script with the values of one task.
+type filled struct {
+	*script
+	segs  []seg    // the segments, repeated if necessary
+	texts []string // values of the variables
+}
+
+// fill returns the script filled in with v. Equal values share a variable if it is one of the first nine.
+func (s *script) fill(v *Values) filled {
+	f := filled{script: s}
+	for i, end := 0, 0; i < len(s.segs); i = end {
+		group, each := s.segs[i].group, [][]string(nil)
+		end = i + 1
+		if group != nil {
+			for s.segs[end].group == group { // the last segment is in no group
+				end++
+			}
+			each = group.each(v)
+		}
+		f.segs = slices.Grow(f.segs, (1+len(each))*(1+end-i))
+		for nth := range max(1, len(each)) {
+			recs := v.Records
+			if nth < len(each) {
+				recs = each[nth : nth+1]
+			}
+			if nth > 0 {
+				f.segs = append(f.segs, seg{text: " "})
+			}
+			for _, g := range s.segs[i:end] {
+				if g.ref > 0 {
+					text := s.values[g.ref-1].textIn(v, recs)
+					if g.ref = 1 + slices.Index(f.texts[:min(9, len(f.texts))], text); g.ref == 0 {
+						f.texts = append(f.texts, text)
+						g.ref = len(f.texts)
+					}
+				}
+				f.segs = append(f.segs, g)
+			}
+		}
+	}
+	return f
+}
+
+// setVariables returns commands that set the variables to the first arguments.
+func (f filled) setVariables() string {
+	n := len(f.texts)
 	if n == 0 {
 		return ""
 	}
 	var b []byte
 	for i := range int64(n) {
-		b = append(strconv.AppendInt(append(b, s.name...), i+1, 10), "=${"...)
+		b = append(strconv.AppendInt(append(b, f.name...), i+1, 10), "=${"...)
 		b = append(strconv.AppendInt(b, i+1, 10), "} "...)
 	}
 	b[len(b)-1] = ';'
@@ -106,74 +148,15 @@ func (s *script) setVariables(n int) string {
 // arguments if name is "".
 func (f filled) body(name string) string {
 	var b []byte
-	f.eachSegment(func(g seg, _ [][]string) {
+	for _, g := range f.segs {
 		b = append(b, g.text...)
 		if g.ref > 0 {
 			before, behind := g.how.quotes()
 			b = append(append(append(b, before...), "${"...), name...)
 			b = append(append(strconv.AppendInt(b, int64(g.ref), 10), "?}"...), behind...)
 		}
-	})
+	}
 	return string(b)
-}
-
-// filled is a script with the values of one task.
-type filled struct {
-	*script
-	values  *Values
-	repeats bool     // some group is repeated, so each reference has a value of its own
-	texts   []string // texts of the values that the references stand for
-}
-
-// fill returns the script filled in with v.
-func (s *script) fill(v *Values) filled {
-	f := filled{script: s, values: v}
-	f.repeats = slices.ContainsFunc(s.segs, func(g seg) bool { return g.group != nil && len(g.group.each(v)) > 1 })
-	if !f.repeats {
-		f.texts = make([]string, len(s.values))
-		for i := range s.values {
-			f.texts[i] = s.values[i].textIn(v, v.Records)
-		}
-		return f
-	}
-	f.eachSegment(func(g seg, recs [][]string) {
-		if g.ref > 0 {
-			f.texts = append(f.texts, s.values[g.value].textIn(v, recs))
-		}
-	})
-	return f
-}
-
-// eachSegment calls do with each segment of the script and its records. If a group is repeated, it
-// numbers all references anew.
-func (f filled) eachSegment(do func(g seg, recs [][]string)) {
-	refs := 0
-	for i := 0; i < len(f.segs); {
-		group, end, each := f.segs[i].group, i+1, [][]string(nil)
-		if group != nil {
-			for f.segs[end].group == group { // the last segment is in no group
-				end++
-			}
-			each = group.each(f.values)
-		}
-		for nth := range max(1, len(each)) {
-			recs := f.values.Records
-			if len(each) > 1 {
-				recs = each[nth : nth+1]
-			}
-			if nth > 0 {
-				do(seg{text: " "}, nil)
-			}
-			for _, g := range f.segs[i:end] {
-				if f.repeats && g.ref > 0 {
-					refs++
-					g.ref = refs
-				}
-				do(g, recs)
-			}
-		}
-		i = end
-	}
 }
 
 // embedded returns the script as part of an outer script. A login shell may be fish or csh, and
@@ -228,15 +211,16 @@ func (f filled) withAssignments(quote func(string) string) string {
 // all of them can stand there, and otherwise as assignments before the script.
 func (f filled) forDisplay() string {
 	var b strings.Builder
-	plain := !strings.Contains(f.oneRecord, "`") // in backquotes, a value would need more escapes
-	f.eachSegment(func(g seg, _ [][]string) {
+	plain := true
+	for _, g := range f.segs {
+		plain = plain && !strings.Contains(g.text, "`") // in backquotes, a value would need more escapes
 		b.WriteString(g.text)
 		if g.ref > 0 {
 			text, ok := g.how.displayed(f.texts[g.ref-1])
 			plain = plain && ok
 			b.WriteString(text)
 		}
-	})
+	}
 	if !plain {
 		return f.withAssignments(task.Quote)
 	}
@@ -245,13 +229,11 @@ func (f filled) forDisplay() string {
 
 // shellArgs returns the arguments of a shell after -c: the script, name and the values.
 func (f filled) shellArgs(name string) []string {
-	body := f.oneRecord
-	switch {
-	case !f.repeats:
-	case f.argsFree: // much shorter than with variables
+	body := ""
+	if f.argsFree && len(f.segs) > len(f.script.segs) { // much shorter than with variables
 		body = f.body("")
-	default:
-		body = f.setVariables(len(f.texts)) + f.body(f.name)
+	} else {
+		body = f.setVariables() + f.body(f.name)
 	}
 	return append([]string{body, name}, f.texts...)
 }

@@ -126,7 +126,7 @@ func (t *Template) compilePieces(c *compiler, pieces []piece, shell string, add 
 	}
 	script, err := c.compile(pieces, add)
 	if err == nil && len(script.values) == 0 {
-		t.addFixed(script.oneRecord)
+		t.addFixed(script.fill(&Values{}).body(""))
 		return nil, nil
 	}
 	return script, err
