@@ -16,14 +16,15 @@ func (c *conn) await(r *Request) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	f := newFollower(c) // before Find, so that no end is missed
+	defer f.close()
+	f.endsOnly = true
 	named := c.s.cfg.Do(cmd)
 	if named.Err != nil {
 		return nil, named.Err
 	}
-	f := newFollower(c, named.IDs...)
-	defer f.close()
-	f.endsOnly = true
-	unknown, err := f.sendPast()
+	f.attend(named.IDs)
+	unknown, err := f.sendPast(named.Tasks)
 	if err == nil {
 		err = f.follow(false)
 	}
@@ -37,14 +38,14 @@ func (f *follower) join(ids []uint64) (unknown, err error) {
 			f.tasks[w.Task].attempt = w.Attempt
 		}
 	}
-	return f.sendPast()
+	return f.sendPast(f.s.cfg.Do(task.Command{Op: task.Find, IDs: f.unfinished()}).Tasks)
 }
 
-// sendPast sends the ends of tasks that have ended already. unknown is an error for the first task without
-// a known end.
-func (f *follower) sendPast() (unknown, err error) {
+// sendPast sends the ends of tasks that have ended already: all but the unfinished ones. unknown is an error for
+// the first task without a known end.
+func (f *follower) sendPast(unfinished []*task.Task) (unknown, err error) {
 	before := maps.Clone(f.tasks)
-	for _, t := range f.s.cfg.Do(task.Command{Op: task.Find, IDs: f.unfinished()}).Tasks {
+	for _, t := range unfinished {
 		delete(before, t.ID)
 	}
 	if len(before) > 0 {

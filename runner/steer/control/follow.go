@@ -63,14 +63,19 @@ func (t *cursor) closeOutputs() {
 	t.outs, t.sent = [2]task.Live{}, [2]int64{}
 }
 
-// newFollower returns a follower that gets the events of tasks from now on.
-func newFollower(c *conn, ids ...uint64) *follower {
-	f, about := &follower{conn: c, tasks: map[uint64]*cursor{}}, map[uint64]bool{}
+// newFollower returns a follower that gets the events of all tasks from now on, until attend chooses some.
+func newFollower(c *conn) *follower {
+	return &follower{conn: c, tasks: map[uint64]*cursor{}, events: c.s.sink.addListener(&listener{every: true})}
+}
+
+// attend chooses the tasks to follow. What has happened to them since newFollower counts.
+func (f *follower) attend(ids []uint64) {
+	f.s.sink.mu.Lock()
+	defer f.s.sink.mu.Unlock()
+	f.events.every = false
 	for _, id := range ids {
-		f.tasks[id], about[id] = &cursor{id: id}, true
+		f.tasks[id], f.events.tasks[id] = &cursor{id: id}, true
 	}
-	f.events = c.s.sink.addListener(&listener{tasks: about})
-	return f
 }
 
 // close removes the listener and closes all outputs.
@@ -247,8 +252,9 @@ func (c *conn) log(r *Request) (*Reply, error) {
 	if len(r.Tasks) != 1 {
 		return nil, badRequest("log needs one task")
 	}
-	f := newFollower(c, r.Tasks...) // before Explain, so that no end is missed
+	f := newFollower(c)
 	defer f.close()
+	f.attend(r.Tasks) // before Explain, so that no end is missed
 	got := c.s.ask(task.Command{Op: task.Explain, IDs: r.Tasks})
 	if got.Err != nil {
 		return nil, got.Err

@@ -112,3 +112,25 @@ func TestForgottenBesideNew(t *testing.T) {
 	require.ErrorContains(t, <-over, "task 1 has ended, and no more is known of it")
 	require.Len(t, (<-replies).Ended, 1)
 }
+
+// TestEndsWhileFinding checks that no end is forgotten, although more tasks than are remembered fail between the
+// moment when the run names them and the answer.
+func TestEndsWhileFinding(t *testing.T) {
+	var r *run
+	r = newRun(t, func(c *Config) {
+		c.Do = func(cmd task.Command) task.Reply {
+			reply := r.do(cmd)
+			for _, found := range reply.Tasks {
+				r.end(r.start(found.ID, 1), task.Exit, true)
+			}
+			return reply
+		}
+	})
+	all := Request{Op: "wait"}
+	for id := range uint64(2 * maxPast) {
+		all.Tasks = append(all.Tasks, id+1)
+	}
+	replies, err := r.ask(all)
+	require.NoError(t, err)
+	require.Len(t, replies, 2*maxPast+1)
+}

@@ -303,7 +303,8 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	var f *follower
 	err := c.s.cfg.Feed(r.Add, func(got, old []uint64) {
 		if ids, known = got, old; r.Wait {
-			f = newFollower(c, ids...)
+			f = newFollower(c)
+			f.attend(ids)
 		}
 	})
 	if f != nil {

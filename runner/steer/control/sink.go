@@ -28,7 +28,8 @@ type listener struct {
 	// guarded by Sink.mu
 
 	all    bool            // collect all events
-	tasks  map[uint64]bool // otherwise only the events of these tasks
+	every  bool            // collect the starts and ends of all tasks
+	tasks  map[uint64]bool // otherwise only those of these tasks
 	events []heldEvent
 	lost   int64 // number of events that did not fit after these
 }
@@ -71,7 +72,7 @@ func (k *Sink) Consume(batch []task.Event) error {
 // add keeps an event if the listener wants it. The outputs of an attempt that ended are still open now. The
 // caller must hold Sink.mu.
 func (l *listener) add(e *task.Event) {
-	about := e.Task != nil && l.tasks[e.Task.ID]
+	about := e.Task != nil && (l.every || l.tasks[e.Task.ID])
 	switch all := l.all && e.Kind != task.Released; {
 	case all && (len(l.events) == maxEvents || l.lost > 0):
 		l.lost++
@@ -100,7 +101,7 @@ func (k *Sink) Close(final task.Stats) error {
 
 // addListener adds l to the listeners and returns it.
 func (k *Sink) addListener(l *listener) *listener {
-	l.wake = make(chan struct{}, 1)
+	l.wake, l.tasks = make(chan struct{}, 1), map[uint64]bool{}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.listeners[l] = struct{}{}
