@@ -61,10 +61,8 @@ func (c *ctl) do() error {
 
 // endAll prints the runs and then drains or stops them.
 func (c *ctl) endAll(runs []control.Hello) (err error) {
-	for _, h := range runs {
-		if !c.JSON {
-			err = errors.Join(err, c.print(map[string]string{"drain": "draining ", "stop": "stopping "}[c.Op]+h.Line()))
-		}
+	if !c.JSON {
+		err = c.printCut(control.Runs(runs, sink.Columns(c.out)))
 	}
 	for _, h := range runs {
 		if c.JSON {

@@ -11,9 +11,6 @@ const topProgram = "crew-top"
 
 // top replaces this process by crew-top.
 func (c *ctl) top() error {
-	if c.JSON {
-		return misuse("crew ctl top takes no --json", "write crew ctl status --json")
-	}
 	words, err := relayCommand(c.Run)
 	if err != nil {
 		return err

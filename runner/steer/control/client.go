@@ -263,9 +263,6 @@ func exchange(conn io.ReadWriter, h Hello, r Request, f func(line []byte, r *Rep
 	if err := writeLine(&b, r); err != nil {
 		return nil, err
 	}
-	if b.Len() > maxLine {
-		return nil, &Refused{Text: "the request is longer than 8 MiB: add less at once", Status: statusMalformed}
-	}
 	// A server without room for this client answers without reading, so the write may fail.
 	_, sent := conn.Write(b.Bytes())
 	for in := bufio.NewReader(conn); ; {

@@ -59,7 +59,7 @@ func (c *conn) readRequest() (*Request, error) {
 	line, err := bufio.NewReaderSize(io.LimitReader(c.link, maxLine+1), block).ReadBytes('\n')
 	switch {
 	case len(line) > maxLine:
-		return nil, badRequest("the line is longer than 8 MiB")
+		return nil, badRequest("the line is longer than 8 MiB: add less at once")
 	case err == nil:
 		return decodeRequest(line)
 	case errors.Is(err, io.EOF):

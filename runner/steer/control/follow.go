@@ -68,7 +68,7 @@ func newFollower(c *conn) *follower {
 	return &follower{conn: c, tasks: map[uint64]*cursor{}, events: c.s.sink.addListener(&listener{every: true})}
 }
 
-// attend chooses the tasks to follow. What has happened to them since newFollower counts.
+// attend chooses the tasks to follow. Events since newFollower count.
 func (f *follower) attend(ids []uint64) {
 	f.s.sink.mu.Lock()
 	defer f.s.sink.mu.Unlock()

@@ -28,9 +28,9 @@ type op func(*conn, *Request) (*Reply, error)
 var ops = map[string]op{
 	"hello": (*conn).hello, "status": (*conn).status, "watch": (*conn).watch, "log": (*conn).log,
 	"explain": (*conn).explain, "curves": (*conn).curves, "wait": (*conn).await, "add": (*conn).add,
-	"pause": command(task.Pause), "resume": command(task.Resume), "resize": (*conn).resize, "cancel": (*conn).cancel,
-	"retry": aboutTasks(task.Retry), "hold": aboutTasks(task.Hold), "release": aboutTasks(task.Release), "move": aboutTasks(task.Move),
-	"drain": (*conn).drain, "stop": command(task.Stop), "signal": (*conn).signal, "send": (*conn).send,
+	"pause": steer(task.Pause), "resume": steer(task.Resume), "resize": steer(task.Resize), "cancel": steer(task.Cancel),
+	"retry": steer(task.Retry), "hold": steer(task.Hold), "release": steer(task.Release), "move": steer(task.Move),
+	"drain": steer(task.Drain), "stop": steer(task.Stop), "signal": (*conn).signal, "send": (*conn).send,
 }
 
 // queries are the requests that do not change the run or its tasks, and add.
@@ -42,20 +42,36 @@ func Steers(name string) bool { return ops[name] != nil && !slices.Contains(quer
 // Waits reports whether the answer to a request with this name may take any time.
 func Waits(name string) bool { return slices.Contains([]string{"add", "log", "watch", "wait"}, name) }
 
-// command returns an op that carries out a command of the run.
-func command(op task.Op) op {
-	return func(c *conn, _ *Request) (*Reply, error) { return c.carryOut(task.Command{Op: op}) }
-}
-
-// aboutTasks returns an op that carries out a command for the tasks of the request.
-func aboutTasks(op task.Op) op {
-	return func(c *conn, r *Request) (*Reply, error) {
-		if len(r.Tasks) == 0 {
-			return nil, badRequest("%s needs tasks", r.Op)
-		}
+// steer returns an op that carries out a command of the run.
+func steer(op task.Op) op {
+	return func(c *conn, r *Request) (_ *Reply, err error) {
 		cmd := task.Command{Op: op, IDs: r.Tasks}
-		if op == task.Move && !r.Last {
-			cmd.N = -1
+		switch op {
+		case task.Cancel:
+			cmd, err = selection(r, op)
+		case task.Retry, task.Hold, task.Release, task.Move:
+			if !r.Last {
+				cmd.N = -1
+			}
+			if len(r.Tasks) == 0 {
+				err = badRequest("%s needs tasks", r.Op)
+			}
+		case task.Resize:
+			switch cmd.N = r.N; {
+			case r.N > maxWorkers || r.N < -maxWorkers:
+				err = badRequest("a run has at most %d workers", maxWorkers)
+			case r.Relative && r.N != 0:
+				cmd.Op = task.Grow
+			case r.N < 1:
+				err = badRequest("resize needs a number of workers: pause starts nothing more")
+			}
+		case task.Drain:
+			if r.Rest {
+				cmd.Op = task.StopReading
+			}
+		}
+		if err != nil {
+			return nil, err
 		}
 		return c.carryOut(cmd)
 	}
@@ -171,19 +187,6 @@ func (c *conn) carryOut(cmd task.Command) (*Reply, error) {
 	return &Reply{Tasks: got.IDs, Wheres: forClients(got.Wheres, time.Now())}, got.Err
 }
 
-func (c *conn) resize(r *Request) (*Reply, error) {
-	cmd := task.Command{Op: task.Resize, N: r.N}
-	switch {
-	case r.N > maxWorkers || r.N < -maxWorkers:
-		return nil, badRequest("a run has at most %d workers", maxWorkers)
-	case r.Relative && r.N != 0:
-		cmd.Op = task.Grow
-	case r.N < 1:
-		return nil, badRequest("resize needs a number of workers: pause starts nothing more")
-	}
-	return c.carryOut(cmd)
-}
-
 func (c *conn) signal(r *Request) (*Reply, error) {
 	sig := unix.SignalNum("SIG" + r.Signal)
 	switch {
@@ -235,22 +238,6 @@ func (c *conn) send(r *Request) (*Reply, error) {
 		err = errors.New("no task of this key is running")
 	}
 	return reply, err
-}
-
-func (c *conn) drain(r *Request) (*Reply, error) {
-	op := task.Drain
-	if r.Rest {
-		op = task.StopReading
-	}
-	return command(op)(c, r)
-}
-
-func (c *conn) cancel(r *Request) (*Reply, error) {
-	cmd, err := selection(r, task.Cancel)
-	if err != nil {
-		return nil, err
-	}
-	return c.carryOut(cmd)
 }
 
 // selection returns a command for the tasks that a request selects by their numbers, by key, or as all.

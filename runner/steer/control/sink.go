@@ -29,7 +29,7 @@ type listener struct {
 
 	all    bool            // collect all events
 	every  bool            // collect the starts and ends of all tasks
-	tasks  map[uint64]bool // otherwise only those of these tasks
+	tasks  map[uint64]bool // or only of these tasks
 	events []heldEvent
 	lost   int64 // number of events that did not fit after these
 }

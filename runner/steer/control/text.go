@@ -180,14 +180,6 @@ func (h *Hello) silence() string {
 	return "does not answer"
 }
 
-// Line describes a run in a line.
-func (h *Hello) Line() string {
-	if h.State == Silent {
-		return h.Label() + " " + h.silence()
-	}
-	return fmt.Sprintf("%s: %s, started at %s, %s: %s", h.Label(), h.State, task.When(h.Since), h.Progress.Text(), task.Shorten(string(h.Command), commandSize))
-}
-
 // Line returns the line of crew ctl watch for an event. r holds the facts of the event's task, if it has one.
 func (r *Reply) Line() string {
 	e := r.Event

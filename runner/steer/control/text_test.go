@@ -16,7 +16,6 @@ import (
 func TestLines(t *testing.T) {
 	crewtest.UTC(t)
 	crewtest.Examples(t, "testdata/lines.jsonl", func(t *testing.T, row struct {
-		Hello  *Hello
 		Wheres []task.Where
 		Reply  *Reply
 		Status *Status
@@ -26,8 +25,6 @@ func TestLines(t *testing.T) {
 	}) {
 		width := cmp.Or(row.Width, math.MaxInt)
 		switch {
-		case row.Hello != nil:
-			require.Equal(t, row.Line, row.Hello.Line())
 		case row.Wheres != nil:
 			require.Equal(t, row.Line, strings.Join(Explain(row.Wheres, width), "\n"))
 		case row.Reply != nil:
