@@ -102,12 +102,31 @@ func openHub(c *wiring.Call) (h *hub, err error) {
 	if h.server, err = startServer(o); err != nil {
 		return h, err
 	}
+	h.server.SetLogger(&serverLog{notices: notifier{notice: c.Notice}}, false, false)
 	port := h.server.Addr().(*net.TCPAddr).Port
 	if h.url = l.URL(port); l.TLS && c.Hub.Cert == "" && net.ParseIP(l.Host).IsUnspecified() {
 		h.localURL = fmt.Sprintf("tls://127.0.0.1:%d,", port)
 	}
 	return h, nil
 }
+
+// serverLog reports that the server cannot accept connections for lack of file descriptors.
+type serverLog struct{ notices notifier }
+
+// Errorf implements server.Logger, like the methods below.
+func (l *serverLog) Errorf(_ string, args ...any) {
+	for _, arg := range args {
+		if err, is := arg.(error); is && errors.Is(err, unix.EMFILE) {
+			l.notices.notify("the hub has no file descriptor left for another connection: start it with a higher ulimit -n")
+		}
+	}
+}
+
+func (*serverLog) Noticef(string, ...any) {}
+func (*serverLog) Warnf(string, ...any)   {}
+func (*serverLog) Fatalf(string, ...any)  {}
+func (*serverLog) Debugf(string, ...any)  {}
+func (*serverLog) Tracef(string, ...any)  {}
 
 // secure sets the TLS options of the server.
 func (h *hub) secure(c *wiring.Call, l *address.Listening, o *server.Options) error {
