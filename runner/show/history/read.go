@@ -76,8 +76,9 @@ func (r *reader) readDir() (s *journal.Summary, err error) {
 		return s, err
 	case s == nil:
 		return nil, damage
-	case max(s.Begins, r.left) > 0:
-		r.emit(&Line{Event: control.Event{Name: Left, Count: int64(max(s.Begins, r.left))}})
+	}
+	if left := max(s.Begins, s.Waiting, r.left); left > 0 {
+		r.emit(&Line{Event: control.Event{Name: Left, Count: int64(left)}})
 	}
 	if damage != nil {
 		r.emitEvent(Damaged, time.Time{}, damage.Error())
