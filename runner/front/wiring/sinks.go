@@ -51,7 +51,7 @@ func (w *wiring) openSinks() error {
 	return nil
 }
 
-// openReports opens the sinks of --junit, --report and --trace.
+// openReports opens the sink of --junit. It returns all sinks that write reports.
 func (w *wiring) openReports() (sinks []runner.Sink, err error) {
 	if path := w.opts.Output.JUnit; path != "" {
 		if err := w.checkReplaces("--junit", path); err != nil { // the file is replaced at the end
@@ -64,12 +64,8 @@ func (w *wiring) openReports() (sinks []runner.Sink, err error) {
 		w.onClose(junit.Drop)
 		sinks = append(sinks, junit)
 	}
-	if w.opts.Any("report trace") {
-		rep, err := w.openReport()
-		if err != nil {
-			return nil, err
-		}
-		sinks = append(sinks, rep)
+	if w.report != nil {
+		sinks = append(sinks, w.report)
 	}
 	return sinks, nil
 }

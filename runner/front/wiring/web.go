@@ -56,15 +56,18 @@ type reportSink struct {
 	lines *bufio.Reader  // its standard output: "ready", and later an error message
 }
 
-// openReport starts crew-web and returns the sink that feeds it.
-func (w *wiring) openReport() (*reportSink, error) {
+// openReport starts crew-web for --report and --trace, and makes the sink that feeds it.
+func (w *wiring) openReport() error {
 	after := w.opts.After
+	if after.Report == "" && after.Trace == "" {
+		return nil
+	}
 	if err := cmp.Or(w.checkReplaces("--report", after.Report), w.checkReplaces("--trace", after.Trace)); err != nil {
-		return nil, err
+		return err
 	}
 	path, err := findProgram(webProgram, "--report or --trace", installHint)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r := &reportSink{child: exec.Command(path)}
 	r.child.Args, r.child.Stderr = task.HelperCommand(webProgram, webProtocol, "record", after.Report, after.Trace), os.Stderr
@@ -73,19 +76,17 @@ func (w *wiring) openReport() (*reportSink, error) {
 	in, err1 := r.child.StdinPipe()
 	out, err2 := r.child.StdoutPipe()
 	if err := cmp.Or(err1, err2, r.child.Start()); err != nil {
-		return nil, fmt.Errorf("start %s: %w", webProgram, err)
+		return fmt.Errorf("start %s: %w", webProgram, err)
 	}
 	r.pipe, r.lines = in, bufio.NewReader(out)
 	if line, err := r.lines.ReadString('\n'); err != nil || line != "ready\n" {
-		return nil, cmp.Or(r.finish(line), errors.New(path+" is not a program of crew: "+installHint))
+		return cmp.Or(r.finish(line), errors.New(path+" is not a program of crew: "+installHint))
 	}
 	r.Log = control.NewLog(r.pipe, w.about())
 	r.KeepsOutput = w.plan.Keeps() && !w.opts.Pool.TTY
-	w.onEnd(func() error {
-		w.signals.Release() // a signal may end crew now: crew-web finishes the files without it
-		return r.finish("")
-	})
-	return r, nil
+	w.onEnd(func() error { return r.finish("") }) // a signal may end crew then: crew-web finishes the files without it
+	w.report = r
+	return nil
 }
 
 // Close writes the totals. finish returns the errors.

@@ -109,8 +109,8 @@ func (w *wiring) execute() (end ending) {
 		return w.detach()
 	}
 	for _, open := range []func() error{
-		w.takeLock, w.openInput, w.checkResults, w.openWorker, w.openState,
-		w.catchSignals, // not earlier: a signal must end a crew that waits for a header, the engine or another crew
+		w.takeLock, w.openInput, w.checkResults, w.openWorker, w.openReport, w.openState,
+		w.catchSignals, // not earlier: a signal must end a crew that waits for a header, the engine, crew-web or another crew
 		w.reportResumed, w.openFeed, w.openSinks, w.attach, w.openTokens, w.openExecutor, w.openCurves, w.openControl, w.makeRun, w.announce,
 	} {
 		if err := open(); err != nil {

@@ -47,6 +47,7 @@ type wiring struct {
 	store     *spool.Store
 	stdout    *sink.Stdout
 	digest    *sink.Digest // nil if neither a person nor --notify reads it
+	report    *reportSink  // nil without --report and --trace
 	sinks     []runner.Sink
 	control   *control.Server // nil if the run cannot be controlled
 	curves    *series.Live    // nil like control
