@@ -55,6 +55,7 @@ func TestStoredResults(t *testing.T) {
 	open := func() *journal.Journal {
 		j, err := journal.Open(journal.Config{Dir: state, Output: journal.Output{Plan: task.Plan{Show: task.ShowNothing, Copy: true}, All: true}, Notice: quiet})
 		require.NoError(t, err)
+		require.NoError(t, j.Begin())
 		t.Cleanup(func() { j.Close() })
 		return j
 	}

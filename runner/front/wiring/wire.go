@@ -202,6 +202,9 @@ func (w *wiring) makeRun() error {
 	}
 	var rec runner.Recorder // nil without --state
 	if w.state != nil {
+		if err := w.state.Begin(); err != nil {
+			return err
+		}
 		rec = w.state
 	}
 	if w.times != nil && o.Sched.Order != "" {

@@ -175,12 +175,12 @@ func open(cfg Config) (*Journal, error) {
 	if err == nil {
 		err = j.openFiles()
 	}
-	if err == nil {
-		err = j.recordRun()
-	}
 	if err != nil {
 		j.Close()
 		return nil, err
+	}
+	if j.cfg.Queue == nil && !j.cfg.Output.All {
+		j.runOffset = j.end
 	}
 	return j, nil
 }
@@ -335,11 +335,8 @@ func (j *Journal) checkPrograms() error {
 // ChangedPrograms returns the paths of the programs that have changed since the recorded tasks ran.
 func (j *Journal) ChangedPrograms() []string { return j.changedPrograms }
 
-// recordRun records that a run begins.
-func (j *Journal) recordRun() error {
-	if j.cfg.Queue == nil && !j.cfg.Output.All {
-		j.runOffset = j.end
-	}
+// Begin records that a run begins. Until then, the journal describes the run before.
+func (j *Journal) Begin() error {
 	if j.programs == nil {
 		j.programs = j.cfg.Command.Programs
 	}

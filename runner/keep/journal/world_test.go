@@ -154,6 +154,7 @@ func (w *world) open(words []string) error {
 		return err
 	}
 	w.t.Cleanup(func() { j.Close() })
+	require.NoError(w.t, j.Begin())
 	w.j = j
 	w.shows, w.books = shower{}, shower{}
 	w.commit, w.logs, w.shown = j.Commit(), j.Logs(&w.books), j.Shown(&w.shows)
