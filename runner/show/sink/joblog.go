@@ -44,7 +44,8 @@ type Joblog struct {
 
 	mu        sync.Mutex     // held while rows are written
 	err       error          // the first error of writing rows
-	buf       []byte         // rows of a batch
+	buf       []byte         // to be written
+	read      bool           // something was written, so a FIFO has had a reader
 	mark      string         // blanks that mark the rows of this run; "" before the first one
 	rowCounts map[string]int // number of rows in the file by key, for results of earlier runs
 }
@@ -52,7 +53,7 @@ type Joblog struct {
 const (
 	maxMarks = 32 // number of different marks
 
-	// readerTimeout is how long a write to a FIFO without a reader waits for one.
+	// readerTimeout is how long a write to a FIFO whose reader has gone waits for the next one.
 	readerTimeout = time.Second
 )
 
@@ -71,25 +72,24 @@ const (
 // times of earlier results that may already have a row, which then is not repeated; only JoblogResumed
 // needs them.
 func OpenJoblog(path string, mode JoblogMode, starts iter.Seq[time.Time]) (*Joblog, error) {
-	flags := os.O_APPEND
+	flags := os.O_RDWR | os.O_CREATE | os.O_APPEND
 	if mode == JoblogNew {
-		flags = os.O_TRUNC
+		flags ^= os.O_APPEND | os.O_TRUNC
 	}
-	var f *os.File
-	st, err := os.Stat(path)
-	if err == nil && st.Mode()&os.ModeNamedPipe != 0 { // if it has a reader, writing must fail once that is gone
-		f, err = trust.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK, 0)
+	var reader *os.File // lets a FIFO be opened for writing; if it stayed, no write would ever fail
+	if st, err := os.Stat(path); err == nil && st.Mode()&os.ModeNamedPipe != 0 {
+		flags = os.O_WRONLY | unix.O_NONBLOCK
+		reader, _ = os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	}
-	if f == nil {
-		f, err = trust.OpenFile(path, os.O_RDWR|os.O_CREATE|flags, 0o666)
-	}
+	f, err := trust.OpenFile(path, flags, 0o666)
+	reader.Close()
 	if _, untrusted := errors.AsType[*trust.Error](err); untrusted {
 		return nil, fmt.Errorf("open joblog: %w", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open joblog %s: %w", path, task.WithoutPath(err))
 	}
-	st, err = f.Stat()
+	st, err := f.Stat()
 	j := &Joblog{path: path, file: f, regular: err == nil && st.Mode().IsRegular(), rowCounts: map[string]int{}}
 	if err := j.prepare(mode, starts); err != nil {
 		f.Close()
@@ -102,7 +102,7 @@ func OpenJoblog(path string, mode JoblogMode, starts iter.Seq[time.Time]) (*Jobl
 // an incomplete last row, and counts the rows with the given starts.
 func (j *Joblog) prepare(mode JoblogMode, starts iter.Seq[time.Time]) (err error) {
 	defer j.lock()()
-	size, text, last := int64(0), "", []byte{'\n'}
+	size, last := int64(0), []byte{'\n'}
 	switch st, failed := j.file.Stat(); {
 	case failed != nil:
 		return failed
@@ -120,13 +120,30 @@ func (j *Joblog) prepare(mode JoblogMode, starts iter.Seq[time.Time]) (err error
 		}
 	}
 	if size == 0 {
-		text = joblogHeader
+		j.buf = []byte(joblogHeader)
 	} else if last[0] != '\n' {
-		text = "\n"
+		j.buf = []byte("\n")
 	}
 	if err == nil {
-		_, err = j.file.WriteString(text)
+		err = j.write()
 	}
+	return err
+}
+
+// write writes buf. Without a reader, up to piece bytes wait for the first one.
+func (j *Joblog) write() (err error) {
+	kernel.Poll(readerTimeout, func() bool {
+		var n int
+		n, err = j.file.Write(j.buf)
+		j.buf, j.read = j.buf[n:], j.read || n > 0
+		if !errors.Is(err, unix.EPIPE) {
+			return true
+		}
+		if !j.read && len(j.buf) < piece {
+			err = nil
+		}
+		return err == nil
+	})
 	return err
 }
 
@@ -190,12 +207,13 @@ func (j *Joblog) Complete(t *task.Task) {
 func (j *Joblog) Consume(events []task.Event) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.err = cmp.Or(j.err, j.consumeLocked(events))
+	if j.err == nil {
+		j.err = j.consumeLocked(events)
+	}
 	return j.err
 }
 
 func (j *Joblog) consumeLocked(events []task.Event) error {
-	j.buf = j.buf[:0]
 	for i := range events {
 		e := &events[i]
 		if e.Kind != task.Finished || !mustLog(e) {
@@ -216,17 +234,7 @@ func (j *Joblog) consumeLocked(events []task.Event) error {
 		}
 		j.buf = appendRow(j.buf, e, j.mark)
 	}
-	if len(j.buf) == 0 {
-		return nil
-	}
-	var err error
-	kernel.Poll(readerTimeout, func() bool {
-		var n int
-		n, err = j.file.Write(j.buf)
-		j.buf = j.buf[n:]
-		return !errors.Is(err, unix.EPIPE)
-	})
-	return j.wrap(err)
+	return j.wrap(j.write())
 }
 
 // Sync makes the rows durable, unless the file is a pipe or a terminal.
@@ -237,8 +245,8 @@ func (j *Joblog) Sync() error {
 	return j.wrap(j.file.Sync())
 }
 
-// Close closes the file.
-func (j *Joblog) Close(task.Stats) error { return j.wrap(j.file.Close()) }
+// Close writes the rows that waited for a reader, and closes the file.
+func (j *Joblog) Close(task.Stats) error { return cmp.Or(j.Consume(nil), j.wrap(j.file.Close())) }
 
 // wrap adds context to err, which may be nil. It does not wrap EPIPE, which from a sink means that
 // stdout is closed.
