@@ -1,7 +1,6 @@
 package wiring
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,7 +22,7 @@ const notifyTimeout = time.Minute
 // notify runs the command of --notify, with the digest on its standard input and the figures of the run
 // in its environment. A failure is reported on stderr and changes nothing else.
 func (w *wiring) notify(end ending) {
-	if w.opts.After.Notify == "" || w.digest == nil || w.run == nil {
+	if w.opts.After.Notify == "" || w.run == nil {
 		return
 	}
 	text := w.digest.Text()
@@ -134,9 +133,9 @@ func (w *wiring) openCILog() (group func(t *task.Task, r *task.Result, stderr bo
 
 // newAnnotations returns the sink that reports failures to GitHub Actions.
 func (w *wiring) newAnnotations() *report.CI {
-	dir, _ := filepath.Abs(cmp.Or(w.opts.Pool.Workdir, ".")) // without a directory, annotations name no file
+	dir, _ := filepath.Abs(w.opts.Pool.Workdir) // without a directory, annotations name no file
 	return report.NewCI(report.CIConfig{
 		Command: strings.Join(w.opts.Words(), " "), Dir: dir, Root: os.Getenv("GITHUB_WORKSPACE"),
-		Summary: os.Getenv("GITHUB_STEP_SUMMARY"), Say: w.screen.CICommands, Notice: w.screen.Notice,
+		Summary: os.Getenv("GITHUB_STEP_SUMMARY"), Digest: w.digest.Text, Say: w.screen.CICommands, Notice: w.screen.Notice,
 	})
 }

@@ -73,7 +73,7 @@ func (w *wiring) openReports() (sinks []runner.Sink, err error) {
 // messageSinks returns the sinks that print the digest, annotations for GitHub, and commands.
 func (w *wiring) messageSinks() (sinks []runner.Sink) {
 	o, show := w.opts, &w.opts.Show
-	if !show.Quiet || o.After.Notify != "" {
+	if !show.Quiet || o.After.Notify != "" || w.plan.ci == "github" {
 		w.digest = sink.NewDigest(w.screen, w.input, w.source.rerunConfig())
 		w.digest.FailedOnly, w.digest.FlakyFail, w.digest.MissingHosts = w.plan.FailedOnly, o.Failure.FlakyFail, w.missingMachines
 		w.digest.Quiet = show.Quiet

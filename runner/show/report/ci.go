@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"crew/runner/decide/task"
 )
 
 const (
-	ciTasks   = 10 // failed tasks with an annotation, as GitHub shows no more; also tasks per list of the summary
+	ciTasks   = 10 // failed tasks with an annotation, as GitHub shows no more
 	ciSlowest = 5  // tasks in the list of the slowest
 	ciLines   = 5  // lines of output per task
 )
@@ -23,6 +22,7 @@ type CIConfig struct {
 	Root    string // root of the repository; paths in annotations are relative to it; "" means Dir
 	Summary string // file to which the summary is appended; "" for none
 
+	Digest func() string     // text about failed and flaky tasks, called by Close
 	Say    func(text string) // prints whole lines on stderr
 	Notice func(text string) // prints a notice of crew
 }
@@ -30,17 +30,16 @@ type CIConfig struct {
 // CI reports the failures of a run to GitHub Actions once the run is over: as annotations, which are
 // lines on stderr, and in a summary in Markdown. Its memory is bounded.
 type CI struct {
-	cfg           CIConfig
-	failed, flaky []ciTask
-	slowest       []ciTask // the slowest first
+	cfg     CIConfig
+	failed  []ciTask // with an annotation
+	slowest []ciTask // the slowest first
 }
 
-// ciTask is a task in the annotations or the summary.
+// ciTask is a task with a line in the annotations or the summary.
 type ciTask struct {
-	id         uint64
-	took       time.Duration
-	text       string // for the summary
-	annotation string
+	id   uint64
+	took time.Duration
+	line string
 }
 
 // NewCI returns a CI for one run.
@@ -49,10 +48,7 @@ func NewCI(cfg CIConfig) *CI { return &CI{cfg: cfg} }
 // Consume collects the tasks to report. It never returns an error.
 func (c *CI) Consume(events []task.Event) error {
 	for i := range events {
-		switch e := &events[i]; {
-		case e.Kind == task.Retried:
-			e.Result.Tail = []byte(strings.Join(outputEnd(e.Result), "\n")) // the outputs are closed when the task ends
-		case e.Kind == task.Finished && !e.Result.FromEarlierRun():
+		if e := &events[i]; e.Kind == task.Finished && !e.Result.FromEarlierRun() {
 			c.finished(e.Task, e.Result)
 		}
 	}
@@ -60,34 +56,14 @@ func (c *CI) Consume(events []task.Event) error {
 }
 
 func (c *CI) finished(t *task.Task, r *task.Result) {
-	tell := func(what string, lines []string) ciTask {
-		x := ciTask{id: t.ID, took: r.Duration(), text: fmt.Sprintf("task %d: %s: %s\n", t.ID, what, printable(t, r))}
-		for _, l := range lines {
-			x.text += "  | " + l + "\n"
-		}
-		return x
-	}
 	if took := r.Duration(); took > 0 && (len(c.slowest) < ciSlowest || took > c.slowest[ciSlowest-1].took) {
-		c.slowest = append(c.slowest, tell(task.Span(took), nil))
+		c.slowest = append(c.slowest, ciTask{t.ID, took, fmt.Sprintf("task %d: %s: %s\n", t.ID, task.Span(took), printable(t, r))})
 		slices.SortStableFunc(c.slowest, func(a, b ciTask) int { return cmp.Compare(b.took, a.took) })
 		c.slowest = c.slowest[:min(len(c.slowest), ciSlowest)]
 	}
-	switch {
-	case r.Outcome.Failed() && len(c.failed) < ciTasks:
-		lines := outputEnd(r)
-		x := tell(r.Verdict(), lines)
-		x.annotation = c.annotation(t, r, lines)
-		c.failed = append(c.failed, x)
-	case r.Flaky() && len(c.flaky) < ciTasks:
-		before := r.Failures()
-		c.flaky = append(c.flaky, tell(r.FlakyVerdict(), task.LastLines(before[len(before)-1].Tail, ciLines)))
+	if r.Outcome.Failed() && len(c.failed) < ciTasks {
+		c.failed = append(c.failed, ciTask{id: t.ID, line: c.annotation(t, r)})
 	}
-}
-
-// outputEnd returns the last lines of an attempt's output.
-func outputEnd(r *task.Result) []string {
-	tail, _ := r.OutputTail()
-	return task.LastLines(tail, ciLines)
 }
 
 func printable(t *task.Task, r *task.Result) string { return task.Printable(command(t, r)) }
@@ -95,18 +71,19 @@ func printable(t *task.Task, r *task.Result) string { return task.Printable(comm
 // Close prints the annotations and appends the summary. It never returns an error: if the summary
 // cannot be written, it prints a notice and the run does not fail.
 func (c *CI) Close(s task.Stats) error {
-	for _, list := range [...][]ciTask{c.failed, c.flaky} {
-		slices.SortFunc(list, func(a, b ciTask) int { return cmp.Compare(a.id, b.id) })
-	}
-	text := ""
-	for _, x := range c.failed {
-		text += x.annotation
-	}
-	c.cfg.Say(text)
+	slices.SortFunc(c.failed, func(a, b ciTask) int { return cmp.Compare(a.id, b.id) })
+	c.cfg.Say(lines(c.failed))
 	if c.cfg.Summary != "" && s.Admitted > 0 {
 		if err := appendSummary(c.cfg.Summary, c.summary(&s)); err != nil {
 			c.cfg.Notice("write the summary for CI: " + err.Error())
 		}
 	}
 	return nil
+}
+
+func lines(list []ciTask) (text string) {
+	for _, x := range list {
+		text += x.line
+	}
+	return text
 }

@@ -16,6 +16,7 @@ import (
 
 // runCI returns the output of a CI for the events.
 func runCI(cfg CIConfig, events ...task.Event) (said string, notices []string) {
+	cfg.Digest = func() string { return "" }
 	cfg.Say = func(text string) { said += text }
 	cfg.Notice = func(text string) { notices = append(notices, text) }
 	c := NewCI(cfg)
@@ -43,9 +44,7 @@ func TestSummary(t *testing.T) {
 	}
 	_, notices := runCI(CIConfig{Summary: path, Command: strings.Repeat("<", 5000)}, events...)
 	require.Empty(t, notices)
-	text := crewtest.ReadFile(t, path)
-	require.Less(t, len(text), 64<<10)
-	require.Contains(t, text, "\n… and 990 more\n")
+	require.Less(t, len(crewtest.ReadFile(t, path)), 64<<10)
 	require.NoError(t, os.Truncate(path, maxSummary-100))
 	_, notices = runCI(CIConfig{Summary: path}, events...)
 	require.Equal(t, []string{"write the summary for CI: " + path + " is full: GitHub shows no more than 1 MiB"}, notices)

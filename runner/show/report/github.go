@@ -23,7 +23,7 @@ var (
 
 // annotation returns the workflow command for a failed task. GitHub shows it, with the last lines of
 // output, beside the place in the source that the output names.
-func (c *CI) annotation(t *task.Task, r *task.Result, lines []string) string {
+func (c *CI) annotation(t *task.Task, r *task.Result) string {
 	where := ""
 	if file, line, column := c.place(t, r); file != "" {
 		where = "file=" + escapeProperty.Replace(file) + ",line=" + line + ","
@@ -32,7 +32,8 @@ func (c *CI) annotation(t *task.Task, r *task.Result, lines []string) string {
 		}
 	}
 	title := escapeProperty.Replace(fmt.Sprintf("task %d: %s", t.ID, r.Verdict()))
-	message := escapeData.Replace(strings.Join(append([]string{printable(t, r)}, lines...), "\n"))
+	tail, _ := r.OutputTail()
+	message := escapeData.Replace(strings.Join(append([]string{printable(t, r)}, task.LastLines(tail, ciLines)...), "\n"))
 	return fmt.Sprintf("::error %stitle=%s::%s\n", where, title, message)
 }
 

@@ -45,24 +45,11 @@ func (c *CI) summary(s *task.Stats) string {
 	if c.cfg.Command != "" {
 		text += pre(task.Printable(task.Shorten(c.cfg.Command, commandBytes)))
 	}
-	text += "| succeeded | failed | flaky | skipped | cancelled | not run |\n|--:|--:|--:|--:|--:|--:|\n" +
-		fmt.Sprintf("| %d | %d | %d | %d | %d | %d |\n\n", s.ByOutcome[task.OK], s.Failed(), s.Flaky, s.ByOutcome[task.Skipped], s.ByOutcome[task.Cancelled], s.ByOutcome[task.NotRun])
-	here := s.WithoutEarlier()
-	for _, list := range [...]struct {
-		title string
-		some  []ciTask
-		of    int64
-	}{{"Failed", c.failed, here.Failed()}, {"Flaky", c.flaky, s.Flaky}, {"Slowest", c.slowest, 0}} {
-		lines := "\n"
-		for _, x := range list.some {
-			lines += x.text
-		}
-		if more := list.of - int64(len(list.some)); more > 0 {
-			lines += fmt.Sprintf("… and %d more\n", more)
-		}
-		if list.some != nil {
-			text += "#### " + list.title + "\n\n" + pre(lines)
-		}
+	if digest := c.cfg.Digest(); digest != "" {
+		text += pre("\n" + digest)
+	}
+	if c.slowest != nil {
+		text += "#### Slowest\n\n" + pre("\n"+lines(c.slowest))
 	}
 	return text
 }
