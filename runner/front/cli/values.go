@@ -111,7 +111,7 @@ func parseLabels(s string) (list []string, err error) {
 func localNow() (now time.Time, zone error) {
 	now = time.Now()
 	tz := os.Getenv("TZ")
-	if name := strings.TrimPrefix(tz, ":"); now.Location().String() == "UTC" && !slices.Contains([]string{"", "UTC", "UTC0"}, name) {
+	if name := strings.TrimPrefix(tz, ":"); now.Location().String() == "UTC" && !slices.Contains([]string{"", "UTC"}, name) {
 		zone = fmt.Errorf("this machine has no time zone %q, the value of TZ: set TZ to a zone like Europe/Berlin, or add the offset, as in 2027-01-31T06:00:00+01:00", tz)
 	}
 	return now, zone
