@@ -59,6 +59,7 @@ type end struct {
 	closedPipeTicks int          // ticks since the run lost its reader
 	deadlineAt      time.Time    // when handleDeadline takes its next step; zero for never
 	deadlinePassed  bool
+	stopText        string // of the latest Stopping event
 }
 
 // setReason notes why the run ends, unless the reason known so far is as bad or worse.
@@ -133,6 +134,9 @@ func (c *Core) endByCommand(cmd task.Command) {
 	}
 	if d.phase >= stopping && c.pool.running > 0 && cmd.Op == task.Stop && cmd.Signal == int(syscall.SIGINT) {
 		cmd.Op = task.Kill // as the event of the first Ctrl-C has said; without tasks, the output would be lost
+		if d.stopText != why {
+			cmd.Op = task.Drain // that event only follows now
+		}
 	}
 	switch cmd.Op {
 	case task.Drain:
@@ -192,6 +196,9 @@ func (c *Core) stopStarting(kind task.Kind, why string) {
 		}
 	}
 	ids := c.holders()
+	if kind == task.Stopping {
+		c.end.stopText = why
+	}
 	c.output.emit(task.Event{Kind: kind, Running: ids[:min(10, len(ids))], Retries: retries, Text: why})
 	c.queue.ready.Abandon() // removing thousands of tasks one by one would keep signals waiting
 	c.output.events = slices.Grow(c.output.events, 2*len(waiting))
