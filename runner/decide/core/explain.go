@@ -2,7 +2,6 @@ package core
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -22,13 +21,12 @@ const (
 
 // explainer measures how long slots have been free while tasks were left to run.
 type explainer struct {
-	idle           bool // slots are free now, and tasks are left
-	lastLook       time.Time
-	lastStep       time.Time      // when idle was last set
-	idleFor        time.Duration  // how long idle was true since the last look
-	reported       *task.Blocking // the reason that was emitted last; nil once it no longer holds
-	asideFullNoted bool           // noteAsideFull has given its notice
-	haltNoted      bool           // noteHalt has given its notice about the present pause
+	idle      bool // slots are free now, and tasks are left
+	lastLook  time.Time
+	lastStep  time.Time      // when idle was last set
+	idleFor   time.Duration  // how long idle was true since the last look
+	reported  *task.Blocking // the reason that was emitted last; nil once it no longer holds
+	haltNoted bool           // noteHalt has given its notice about the present pause
 }
 
 // explain emits the reason why nothing starts, for people who watch the progress, if slots were free
@@ -36,7 +34,6 @@ type explainer struct {
 // progress: it only makes room for a few others. (describe answers crew ctl explain.)
 func (c *Core) explain() {
 	x := &c.explainer
-	c.noteAsideFull()
 	c.noteHalt()
 	if x.idle {
 		x.idleFor += c.run.Sub(x.lastStep)
@@ -65,19 +62,6 @@ func (c *Core) explain() {
 		c.output.emit(task.Event{Kind: task.Blocked, Blocking: b})
 	}
 	x.reported, x.lastLook, x.idleFor = b, c.run, 0
-}
-
-// noteAsideFull gives a notice, once, when so many tasks wait outside the read-ahead that nothing
-// more is read. It gives none if most of these wait for the tasks that they come after, as intended.
-func (c *Core) noteAsideFull() {
-	x := &c.explainer
-	if !x.asideFullNoted && c.asideFull() && c.end.phase == going && !c.input.over() && !c.cfg.Feed.Open {
-		n, _ := c.queue.aside()
-		if x.asideFullNoted = true; 2*c.queue.count[following] <= n {
-			c.output.notice(fmt.Sprintf(
-				"%d tasks wait for a retry, a limit or a release, the most that crew keeps: nothing more is read until some have run", n))
-		}
-	}
 }
 
 // noteHalt gives a notice, once, when Config.Halt has paused the run and tasks are left.
@@ -330,16 +314,18 @@ func (c *Core) blockingOf(e *entry) task.Blocking {
 	case e.state == following:
 		awaited := e.task.Terms().Awaited()
 		b.By, b.ID = task.ByAfter, awaited[slices.IndexFunc(awaited, func(id uint64) bool { return c.entries[id] != nil })]
-	case e.state == parked && c.blockingLimit(&b, c.queue.ready.Waits(&e.item), e):
 	default:
-		choice := c.queue.ready.Choice(&e.item)
+		wait, choice := sched.ForSlot, c.queue.ready.Choice(&e.item)
+		if e.state == parked {
+			wait = c.queue.ready.Waits(&e.item)
+		}
 		switch first := c.entries[choice.First]; {
-		case first != nil && first != e:
+		case wait == sched.ForSlot && first != nil && first != e:
 			b.By, b.Key, b.ID = task.ByKey, task.Bytes(e.task.Key), first.item.ID
 			if first.slot != nil {
 				b.Slot = first.slot.ID
 			}
-		case c.blockingLimit(&b, sched.ForSlot, e):
+		case c.blockingLimit(&b, wait, e):
 		case choice.Key && e.task.Key != "":
 			b.By, b.Slot, b.Key, b.None = task.ByKey, choice.Slot, task.Bytes(e.task.Key), choice.None
 		case choice.Slot > 0:
