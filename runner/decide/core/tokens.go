@@ -13,10 +13,9 @@ type Tokens interface {
 	Own() bool
 	// Watch sets the function that takes answers: a token was got or, because of err, none will ever come.
 	Watch(answer func(err error))
-	Ask()          // for one token, once the Ask before is answered
-	Return(n int)  // tokens that the run holds
-	Create(n int)  // tokens, which the run holds
-	Destroy(n int) // tokens that the run holds
+	Ask()         // for one token, once the Ask before is answered
+	Return(n int) // tokens that the run holds
+	Create(n int) // tokens, which the run holds; if n is negative, remove such tokens
 	// Recount replaces tokens that were lost when their holders died. Nothing that the run has
 	// started may hold a token meanwhile, and no token that Ask brings may arrive before Recount is
 	// done.
@@ -69,7 +68,7 @@ func (t *tokens) settle(slots int, begun bool) {
 	}
 	if n := min(t.all-slots, t.surplus()); t.own && n > 0 {
 		t.all, t.held = t.all-n, t.held-n
-		t.Destroy(n)
+		t.Create(-n)
 	}
 	if n := t.surplus(); n > 0 && begun {
 		t.held -= n

@@ -16,7 +16,6 @@ func (b *basket) Watch(func(error)) {}
 func (b *basket) Ask()              { b.asked = true; b.asks++ }
 func (b *basket) Return(n int)      { b.held -= n; b.there += n }
 func (b *basket) Create(n int)      { b.held += n; b.all += n }
-func (b *basket) Destroy(n int)     { b.held -= n; b.all -= n }
 func (b *basket) Recount()          { b.there = b.all - b.held }
 
 func (b *basket) answer(err error) {

@@ -307,7 +307,7 @@ func TestShare(t *testing.T) {
 		other.Ask()
 		own.Return(1)
 		require.True(t, <-other.answers)
-		own.Destroy(2)
+		own.Create(-2)
 		require.NoError(t, other.Close())
 		own.gets(1)
 		require.NoError(t, own.Close())

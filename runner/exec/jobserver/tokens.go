@@ -139,7 +139,7 @@ func (t *Tokens) makeFIFO() (fifo string, err error) {
 
 const fifoName = "tokens"
 
-// Own reports whether the jobserver was created by Share. Then Create and Destroy decide the number of
+// Own reports whether the jobserver was created by Share. Then Create decides the number of
 // tokens, and every process needs one.
 func (t *Tokens) Own() bool { return t.keeper.counts == nil }
 
@@ -246,15 +246,13 @@ func (t *Tokens) Return(n int) {
 	}
 }
 
-// Create adds n tokens to this process's own jobserver. This process holds them.
+// Create adds n tokens to this process's own jobserver, which this process holds. If n is negative, it
+// removes such tokens.
 func (t *Tokens) Create(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.total, t.held = t.total+n, t.held+n
 }
-
-// Destroy removes n tokens that this process holds from its own jobserver.
-func (t *Tokens) Destroy(n int) { t.Create(-n) }
 
 // Recount replaces the tokens of this process's own jobserver that were lost because their holders were
 // killed. It removes tokens that such a holder has returned after all. No other process may hold tokens
