@@ -8,15 +8,13 @@ import (
 // caps holds the limits by name.
 type caps struct {
 	list      []task.Cap
-	units     map[string][]unit // of these limits
-	fromHosts bool              // other names are offered by hosts, where their units are given out
+	units     map[string][]string // of these limits
+	held      map[unit]bool       // by attempts
+	fromHosts bool                // other names are offered by hosts, where their units are given out
 }
 
 // unit is a unit of a limit.
-type unit struct {
-	name string
-	held bool // by an attempt
-}
+type unit struct{ limit, name string }
 
 func rateOf(r task.Rate) sched.Rate { return sched.NewRate(r.N, r.Period, r.Burst) }
 
@@ -59,14 +57,14 @@ func (c *caps) takeUnits(e *entry) {
 		return
 	}
 	for _, u := range e.item.Claim.Units {
-		var held []string
-		for i, all := 0, c.units[u.Name]; all != nil && len(held) < u.N; i++ {
-			if !all[i].held {
-				all[i].held, held = true, append(held, all[i].name)
+		given := task.Units{Name: u.Name}
+		for _, name := range c.units[u.Name] {
+			if unit := (unit{u.Name, name}); len(given.Held) < u.N && !c.held[unit] {
+				c.held[unit], given.Held = true, append(given.Held, name)
 			}
 		}
-		if held != nil {
-			e.units = append(e.units, task.Units{Name: u.Name, Held: held})
+		if given.Held != nil {
+			e.units = append(e.units, given)
 		}
 	}
 }
@@ -74,11 +72,8 @@ func (c *caps) takeUnits(e *entry) {
 // returnUnits gives back the units of an attempt.
 func (c *caps) returnUnits(e *entry) {
 	for _, u := range e.units {
-		all := c.units[u.Name]
-		for i, left := 0, u.Held; len(left) > 0; i++ { // both are in the same order
-			if all[i].name == left[0] {
-				all[i].held, left = false, left[1:]
-			}
+		for _, name := range u.Held {
+			delete(c.held, unit{u.Name, name})
 		}
 	}
 	e.units = nil

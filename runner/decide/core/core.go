@@ -97,7 +97,7 @@ func New(cfg Config, exec Executor, now time.Time) *Core {
 	q, p, o := &c.queue, &c.pool, &c.output
 	*q = queue{
 		entries: c.entries, makers: makers{}, failed: failedTasks{tasks: map[uint64]failedTask{}},
-		caps:       caps{list: cfg.Queue.Caps, units: map[string][]unit{}, fromHosts: cfg.Pool.Remote},
+		caps:       caps{list: cfg.Queue.Caps, units: map[string][]string{}, held: map[unit]bool{}, fromHosts: cfg.Pool.Remote},
 		lowestRank: -sched.ManualRank, highestRank: sched.ManualRank,
 	}
 	limits := sched.Limits{
@@ -105,9 +105,7 @@ func New(cfg Config, exec Executor, now time.Time) *Core {
 		Delay: sched.Rate{Every: cfg.Pool.Delay}.From(c.run.Add(cfg.Pool.Jitter)), ReportsStarts: exec.ReportsStarts, Parked: q.park,
 	}
 	for _, limit := range cfg.Queue.Caps {
-		for _, name := range limit.Units {
-			q.caps.units[limit.Name] = append(q.caps.units[limit.Name], unit{name: name})
-		}
+		q.caps.units[limit.Name] = limit.Units
 		limits.Caps = append(limits.Caps, sched.Units{Name: limit.Name, N: len(limit.Units)})
 	}
 	o.clock = &c.clock
