@@ -161,10 +161,9 @@ func (t *Task) Again(id uint64, last int) *Task {
 	return &again
 }
 
-// fill returns text, which is the given word, with the values of o and temp at its marks. It ignores marks
-// out of order or outside the word, which another machine may have sent. Marks that
-// deferred selects remain, and their new positions are added to it; it may be nil.
-func (t *Task) fill(text string, word int, o *Origin, temp string, deferred *deferredMarks) string {
+// fill returns text, which is the given word, with the values of o at its marks. It ignores marks out of
+// order or outside the word, which another machine may have sent.
+func (t *Task) fill(text string, word int, o *Origin) string {
 	var b []byte
 	from := 0
 	for _, m := range t.Marks {
@@ -173,7 +172,7 @@ func (t *Task) fill(text string, word int, o *Origin, temp string, deferred *def
 		}
 		b = append(b, text[from:m.Off]...)
 		if from = m.Off; m.Temp {
-			b = append(b, temp...)
+			b = append(b, o.Temp...)
 			continue
 		}
 		rest := text[from:]
@@ -184,12 +183,7 @@ func (t *Task) fill(text string, word int, o *Origin, temp string, deferred *def
 		case HostMark:
 			b = append(b, o.Host...)
 		default:
-			if name := strings.Trim(mark, "{}"); deferred.has(name) {
-				deferred.marks = append(deferred.marks, Mark{Word: word, Off: len(b)})
-				b = append(b, mark...)
-			} else {
-				b = append(b, UnitsOf(name, o.Units)...)
-			}
+			b = append(b, UnitsOf(strings.Trim(mark, "{}"), o.Units)...)
 		}
 	}
 	if b == nil && from == 0 {
@@ -201,36 +195,35 @@ func (t *Task) fill(text string, word int, o *Origin, temp string, deferred *def
 // ArgvOn returns the task's command, as it is shown, for an attempt that holds units in a slot of a
 // host, which is empty for this machine. The caller must not change it.
 func (t *Task) ArgvOn(slot int, host string, units []Units) []string {
-	return t.wordsOn(t.Argv, 0, 1, Origin{Slot: slot, Host: host, Units: units}, "", nil)
+	return t.wordsOn(t.Argv, 0, 1, Origin{Slot: slot, Host: host, Units: units}, "")
 }
 
 // ExecOn is like ArgvOn for the command to run, with the temporary names of the files that the task
 // makes.
 func (t *Task) ExecOn(slot int, host string, units []Units) []string {
-	return t.execOn(Origin{Slot: slot, Host: host, Units: units}, nil)
-}
-
-func (t *Task) execOn(at Origin, deferred *deferredMarks) []string {
-	temp := ""
+	at, temp := Origin{Slot: slot, Host: host, Units: units}, ""
 	if t.Makes != nil {
 		temp = t.Makes.Temp
+	} else if t.Origin != nil {
+		temp = t.Origin.Temp
 	}
 	if t.Exec == nil {
-		return t.wordsOn(t.Argv, 0, 1, at, temp, deferred)
+		return t.wordsOn(t.Argv, 0, 1, at, temp)
 	}
-	return t.wordsOn(t.Exec, InExec, -1, at, temp, deferred)
+	return t.wordsOn(t.Exec, InExec, -1, at, temp)
 }
 
 // wordsOn fills in words. Mark.Word is first for the first word, and advances by step. Without a slot,
 // it returns words as they are.
-func (t *Task) wordsOn(words []string, first, step int, at Origin, temp string, deferred *deferredMarks) []string {
+func (t *Task) wordsOn(words []string, first, step int, at Origin, temp string) []string {
 	if len(t.Marks) == 0 || at.Slot == 0 {
 		return words
 	}
 	o := t.origin(at)
+	o.Temp = temp
 	filled := make([]string, len(words))
 	for i, w := range words {
-		filled[i] = t.fill(w, first+step*i, &o, temp, deferred)
+		filled[i] = t.fill(w, first+step*i, &o)
 	}
 	return filled
 }
@@ -255,7 +248,7 @@ func (t *Task) TagOn(slot int, host string, units []Units) string {
 		return t.Tag
 	}
 	o := t.origin(Origin{Slot: slot, Host: host, Units: units})
-	return t.fill(t.Tag, InTag, &o, "", nil)
+	return t.fill(t.Tag, InTag, &o)
 }
 
 // Size estimates the number of bytes that the task occupies in memory.
@@ -308,6 +301,7 @@ type Origin struct {
 	Units  []Units // as {gpu} and CREW_GPU; includes units that the attempt holds where it runs
 	Once   bool    // it must not begin again, since it makes files under temporary names
 	Bound  Bound   // on its output; zero for the run's
+	Temp   string  // Making.Temp
 }
 
 // origin returns the Origin of an attempt, given the facts o about the attempt here; t.Origin takes
@@ -378,31 +372,6 @@ func (a Attempt) Argv() []string { return a.Task.ArgvOn(a.Slot.ID, a.Slot.Host, 
 
 // Exec returns the attempt's command to run. The caller must not change it.
 func (a Attempt) Exec() []string { return a.Task.ExecOn(a.Slot.ID, a.Slot.Host, a.Units) }
-
-// CommandFor returns the attempt's command for a host that allots the units of needs itself: as it is
-// shown and, if that differs, as it is run. marks are the positions for these units.
-func (a Attempt) CommandFor(needs []Need) (argv, exec []string, marks []Mark) {
-	t, at, deferred := a.Task, Origin{Slot: a.Slot.ID, Host: a.Slot.Host, Units: a.Units}, &deferredMarks{needs: needs}
-	argv = t.wordsOn(t.Argv, 0, 1, at, "", deferred)
-	n := len(deferred.marks)
-	if t.Exec != nil || t.Makes != nil { // the latter with temporary names, which are not shown
-		exec = t.execOn(at, deferred)
-	}
-	for i, m := range deferred.marks[n:] {
-		deferred.marks[n+i].Word = min(m.Word, InExec-m.Word)
-	}
-	return argv, exec, deferred.marks
-}
-
-// deferredMarks collects the marks that are filled in where an attempt runs.
-type deferredMarks struct {
-	needs []Need
-	marks []Mark
-}
-
-func (l *deferredMarks) has(name string) bool {
-	return l != nil && slices.ContainsFunc(l.needs, func(n Need) bool { return n.Name == name })
-}
 
 // End returns the result of an attempt that has taken no time until now.
 func (a Attempt) End(o Outcome, err error, now time.Time) *Result {

@@ -82,7 +82,7 @@ func (b *messageBuilder) message(id ID, a task.Attempt) (*Attempt, error) {
 		m.Records, m.Object = t.Records, t.Object
 		return m, nil
 	}
-	m.Argv, m.Exec, m.Marks = a.CommandFor(m.Needs)
+	m.Argv, m.Exec, m.Marks = t.Argv, t.Exec, t.Marks
 	m.Shell, m.Dir = t.Shell, cmp.Or(t.Dir, m.Dir)
 	if t.Protocol == task.JSONProtocol {
 		m.Stdin = t.Makes.AppendOuts(slices.Clip(t.Stdin))

@@ -12,7 +12,7 @@ import (
 
 // Version is the version of everything that submitters, workers and the hub exchange. Different
 // versions refuse each other.
-const Version = 22
+const Version = 23
 
 // maxMessage limits the length of a message in bytes. The receiver fetches longer data.
 const maxMessage = outbox.Piece
@@ -44,9 +44,10 @@ type Attempt struct {
 	Key      string
 	Units    []task.Units // units that the submitter has allotted
 	Needs    []task.Need  // units that the worker has to allot
-	Marks    []task.Mark  // positions in the command for the units of Needs
 
 	// a command
+
+	Marks []task.Mark // in Argv and Exec
 
 	Argv  []string
 	Exec  []string

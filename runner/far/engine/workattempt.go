@@ -177,7 +177,7 @@ func (w *worker) taskOf(a *Attempt) *task.Task {
 	if a.Protocol != task.NoProtocol && w.seats.Window > 1 { // it will wait for its seat
 		turn += " " + strconv.FormatUint(a.Task, 10)
 	}
-	s.Origin = task.Origin{Task: a.Task, Number: a.Number, Slot: a.Slot, Host: w.host, Units: a.Units, Once: len(a.Makes) > 0, Bound: a.Bound}
+	s.Origin = task.Origin{Task: a.Task, Number: a.Number, Slot: a.Slot, Host: w.host, Units: a.Units, Once: len(a.Makes) > 0, Bound: a.Bound, Temp: a.Temp}
 	s.Task = task.Task{
 		Key: a.Key, Dir: a.Dir, Env: a.Env, Cost: 1, Timeout: a.Timeout, KillAfter: a.KillAfter, Origin: &s.Origin,
 		Records: a.Records, Object: a.Object, Argv: a.Argv, Exec: a.Exec, Shell: a.Shell,
