@@ -197,8 +197,8 @@ func (c *Core) applyEnd(e *entry) {
 			Took: c.run.Sub(e.begunRun),
 		})
 	}
-	if e.cameBack = r.Unbegun; e.cameBack && r.Host == "" {
-		e.number-- // other machines know attempts by number, so theirs are never used twice
+	if e.cameBack = r.Unbegun; e.cameBack && (r.Host == "" || r.PID == 0) { // otherwise its worker has ended it
+		e.number--
 	}
 	c.freeSlot(e)
 	c.queue.delay(e, c.run.Add(wait))

@@ -110,7 +110,7 @@ func signLasting(k *credentials.Key, a *Attempt, subject string) {
 // common returns the fields that all attempts of a task share.
 func (a *Attempt) common() *Attempt {
 	c := *a
-	c.Epoch, c.Number, c.Token, c.User, c.Keep, c.Slot, c.Units, c.Needs, c.Live = 0, 0, Token{}, "", false, 0, nil, nil, false
+	c.ID, c.Token, c.User, c.Keep, c.Slot, c.Units, c.Needs, c.Live = ID{Run: a.Run, Task: a.Task}, Token{}, "", false, 0, nil, nil, false
 	return &c
 }
 

@@ -175,7 +175,7 @@ func (g *siege) storm() {
 		runs = st.Runs
 	}
 	for range 50 {
-		id := ID{"r", 1, uint64(1 + h.IntN(3)), 1}
+		id := ID{"r", 1, uint64(1 + h.IntN(3)), 1, 1}
 		if len(runs) > 0 {
 			id.Run = runs[h.IntN(len(runs))].Run
 		}

@@ -45,7 +45,7 @@ func newMessageBuilder(c *wiring.Call) messageBuilder {
 // worker.
 func (b *messageBuilder) token(worker string, id ID) (t Token) {
 	h := hmac.New(sha256.New, b.secret)
-	fmt.Fprintf(h, "%s %d %d %d", worker, id.Epoch, id.Task, id.Number)
+	fmt.Fprintf(h, "%s %d %d %d %d", worker, id.Epoch, id.Task, id.Number, id.Sent)
 	copy(t[:], h.Sum(nil))
 	return t
 }

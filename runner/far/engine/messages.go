@@ -29,6 +29,7 @@ type ID struct {
 	Epoch  uint64 // number of the submitter, from 1
 	Task   uint64
 	Number int
+	Sent   uint64 // tells apart the attempts of this number, if some came back
 }
 
 // Attempt asks a worker to run an attempt. It brings either a command (Argv), with a signature, or

@@ -16,11 +16,11 @@ import (
 // FuzzWire: each kind of message stays the same when it is encoded and decoded.
 func FuzzWire(f *testing.F) {
 	for _, msg := range [][]byte{
-		encode(kindAttempt, &Attempt{ID: ID{"r", 1, 2, 3}, Argv: []string{"echo", "a\xff"}, Records: [][]string{{"a", ""}, {}}}),
+		encode(kindAttempt, &Attempt{ID: ID{"r", 1, 2, 3, 4}, Argv: []string{"echo", "a\xff"}, Records: [][]string{{"a", ""}, {}}}),
 		encode(kindAttempt, &Attempt{Trip: travel.Trip{Take: []travel.File{{Path: "a", Blob: travel.Blob{Name: "b", Size: 1}, Mode: 0o644, Base: true}}}, Expires: time.Unix(1, 2), Stdin: []byte("x")}),
 		encode(kindAttempt, &Attempt{Units: []task.Units{{Name: "gpu", Held: []string{"0", "GPU-1f"}}}, Caps: []string{"gpu", "db"}}),
 		encode(kindAttempt, &Attempt{Stdin: []byte("x"), HasStdin: true, Protocol: task.JSONProtocol, Life: task.Life{Ready: "^r", Start: 5, Records: 3, Age: 4}}),
-		encode(kindFinal, &Final{ID: ID{"r", 1, 2, 3}, Facts: known(), Stdout: FinalOutput{At: 5, Text: []byte("x")}}),
+		encode(kindFinal, &Final{ID: ID{"r", 1, 2, 3, 4}, Facts: known(), Stdout: FinalOutput{At: 5, Text: []byte("x")}}),
 	} {
 		f.Add(msg)
 	}

@@ -118,12 +118,12 @@ func TestRogues(t *testing.T) {
 		}
 	}
 	for id := range uint64(32) { // long attempts that cannot be fetched
-		a := Attempt{ID: ID{"x", 1, id, 1}, Token: Token{byte(id + 1)}, Whole: travel.Blob{Place: "X", Size: 1, Name: "x"}, Trip: travel.Trip{User: "eve"}}
+		a := Attempt{ID: ID{"x", 1, id, 1, 1}, Token: Token{byte(id + 1)}, Whole: travel.Blob{Place: "X", Size: 1, Name: "x"}, Trip: travel.Trip{User: "eve"}}
 		require.True(t, submitter.says(taskSubject("default", worker, "eve", "x"), encode(kindAttempt, a)))
 	}
 	for _, run := range []string{nightly.Run, stored} {
 		for id := range uint64(4) {
-			id := ID{run, 1, id, 1}
+			id := ID{run, 1, id, 1, 1}
 			for _, op := range []string{opCancel, opKill, opReturn, opRecorded} {
 				order := encode(kindOrder, AttemptOrder{ID: id, Op: op})
 				require.True(t, submitter.says(taskSubject("default", worker, "eve", run), order))

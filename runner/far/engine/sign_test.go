@@ -12,7 +12,7 @@ import (
 
 func testAttempt() *Attempt {
 	return &Attempt{
-		ID: ID{"run", 1, 2, 1}, Token: Token{9}, Slot: 3, Key: "k",
+		ID: ID{"run", 1, 2, 1, 1}, Token: Token{9}, Slot: 3, Key: "k",
 		Argv: []string{"echo", "a"}, Env: []string{"A=b"}, Records: [][]string{{"x", ""}},
 		Stdin: []byte("in"), HasStdin: true, Timeout: time.Second, KillAfter: time.Second,
 		Trip: travel.Trip{

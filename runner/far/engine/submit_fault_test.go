@@ -39,6 +39,7 @@ func TestLostAttempts(t *testing.T) {
 		lose        func(*fake, *Attempt)
 	}{
 		"given back, more often than a task may be lost": {1, 10, func(f *fake, a *Attempt) {
+			require.Equal(t, 1, a.Number)
 			f.end(a, func(fin *Final) { fin.Outcome = task.Lost })
 		}},
 		"a part of the output is missing": {2, 2, func(f *fake, a *Attempt) {
@@ -181,7 +182,7 @@ func atWorker(t *testing.T, ttl time.Duration, test func(*testing.T, underRun)) 
 
 // attempt returns an attempt at a task.
 func (w underRun) attempt(n int) *Attempt {
-	return &Attempt{ID: ID{"run", 1, uint64(n), 1}, Token: Token{byte(n), w.s.user[0]}, Template: w.crew.digest, Records: [][]string{{fmt.Sprint(n)}}, Trip: travel.Trip{User: w.s.user}}
+	return &Attempt{ID: ID{"run", 1, uint64(n), 1, 1}, Token: Token{byte(n), w.s.user[0]}, Template: w.crew.digest, Records: [][]string{{fmt.Sprint(n)}}, Trip: travel.Trip{User: w.s.user}}
 }
 
 // give gives the worker an attempt at a task.

@@ -15,6 +15,7 @@ type attemptTable struct {
 
 	mu      sync.Mutex
 	byKey   map[attemptKey]*pendingAttempt
+	count   uint64                      // attempts sent so far
 	sent    map[int]chan struct{}       // by slot: pendingAttempt.sent of the latest attempt
 	earlier map[[16]byte][]earlierFinal // results from earlier epochs, by resultIdentity
 }
@@ -142,7 +143,7 @@ func (tab *attemptTable) sendOrder(w *remoteWorker, id ID, op string) {
 // Consume removes attempts whose results are recorded. See runner.Sink.
 func (tab *attemptTable) Consume(events []task.Event) error {
 	for i := range events {
-		if e := &events[i]; e.Kind == task.Finished || e.Kind == task.Retried {
+		if e := &events[i]; e.Kind == task.Finished || e.Kind == task.Retried && !e.Result.Unbegun { // another attempt may have its number by now
 			tab.remove(attemptKey{e.ID, e.Attempt})
 			if e.Kind == task.Finished && e.Task != nil {
 				tab.forgetEarlier(e.Task)

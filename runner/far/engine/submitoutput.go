@@ -126,7 +126,11 @@ func (x *submitter) result(ctx context.Context, p *pendingAttempt, fin *Final) *
 	if ctx.Err() != nil && !unbegun {
 		return outcome(p.attempt, task.OutcomeOf(context.Cause(ctx)), err, false)
 	}
-	return outcome(p.attempt, task.Lost, err, unbegun)
+	r = outcome(p.attempt, task.Lost, err, unbegun)
+	if fin != nil {
+		r.PID = fin.PID
+	}
+	return r
 }
 
 // fetchResult converts fin to a result and fetches its outputs and files. On error the attempt is

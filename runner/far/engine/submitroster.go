@@ -188,7 +188,8 @@ func (x *submitter) assign(p *pendingAttempt) bool {
 	if w == nil || p.order == opReturn {
 		return false
 	}
-	p.id = ID{x.id.Run, x.id.Epoch, a.Task.ID, a.Number}
+	x.attempts.count++
+	p.id = ID{x.id.Run, x.id.Epoch, a.Task.ID, a.Number, x.attempts.count}
 	p.worker, p.token = w, x.builder.token(w.id, p.id)
 	return true
 }

@@ -204,10 +204,8 @@ func (l *contents) applyAttempt(ln line) {
 	retried := field(ln.body, "retried") != nil
 	var o task.Outcome
 	replaced := o.UnmarshalText(field(ln.body, "outcome")) == nil && o.Replaced()
-	if retried || replaced {
-		e.attempts = max(e.attempts, uint16Field(ln.body, "attempt"))
-	}
 	if retried || replaced && field(ln.body, "unbegun") == nil {
+		e.attempts = max(e.attempts, uint16Field(ln.body, "attempt"))
 		l.notePrior(ln, retried)
 	}
 	e.setBegun(ln)

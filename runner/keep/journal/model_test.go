@@ -101,17 +101,15 @@ func (k fate) end(how string) fate {
 		if e.None {
 			k.tries, k.took = 0, 0
 		}
-	default:
+	case how != "unbegun":
 		if k.tries = n; how == "retry" {
 			k.fails++
 		}
-		if how != "unbegun" {
-			r := e.Result
-			r.Attempt, r.Earlier = n, true
-			var out *task.Result
-			if k.before.Before, out = task.AppendAttempt(slices.Clone(k.before.Before), &r); out != nil {
-				k.before.Omitted++
-			}
+		r := e.Result
+		r.Attempt, r.Earlier = n, true
+		var out *task.Result
+		if k.before.Before, out = task.AppendAttempt(slices.Clone(k.before.Before), &r); out != nil {
+			k.before.Omitted++
 		}
 	}
 	return k

@@ -241,13 +241,11 @@ func (w *world) end(how, name string) {
 	if how != "notrun" { // only the sinks get it
 		w.j.Ended(task.Attempt{Task: tk, Number: r.Attempt}, &r, e.Last)
 	}
-	if !e.Last {
+	if !e.Last && !r.Unbegun {
 		tk.Attempts++
-		if !r.Unbegun {
-			var out *task.Result
-			if before.Before, out = task.AppendAttempt(before.Before, &r); out != nil {
-				before.Omitted++
-			}
+		var out *task.Result
+		if before.Before, out = task.AppendAttempt(before.Before, &r); out != nil {
+			before.Omitted++
 		}
 	}
 }
