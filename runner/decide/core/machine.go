@@ -12,7 +12,7 @@ import (
 const (
 	// sampleEvery is how old the figures may be: a start needs a newer sample after that.
 	sampleEvery = 100 * time.Millisecond
-	// Near a bound, the number of running tasks grows by at most one in growEvery.
+	// Near the bound of memory, the number of running tasks grows by at most one in growEvery.
 	growEvery = 200 * time.Millisecond
 	// smoothOver is the time constant of the average load.
 	smoothOver = 500 * time.Millisecond
@@ -23,23 +23,22 @@ const (
 )
 
 // machine holds starts back by the load and the free memory of the machine. Past a bound nothing
-// starts. Near a bound the number of running tasks grows by at most one in 0.2 s, but a task that
-// ends is replaced at once. So a burst of starts does not pass a bound before the figures show it,
-// tasks that only sleep get to run side by side, and short tasks lose no time. One task may always
-// run.
+// starts, but one task may always run.
 //
 // The load is the average number of processes with work to do. Until the figures show otherwise,
 // each running task counts as one such process: only the number of processes beyond the running
-// tasks is averaged. The load is near its bound if one more task would pass it.
+// tasks is averaged. So a burst of starts does not pass the bound before the figures show it, and tasks
+// that only sleep get to run side by side.
 //
-// Free memory is near its bound in two cases: if less than twice the bound would remain once each
-// task added within the last second has taken as much as the bound; and if as much as was taken
+// If free memory is near its bound, the number of running tasks grows by at most one in 0.2 s, but a task
+// that ends is replaced at once. It is near in two cases: if less than twice the bound would remain once
+// each task added within the last second has taken as much as the bound; and if as much as was taken
 // within the last second, taken once more, would pass the bound.
 type machine struct {
 	cfg Machine
 
 	running int       // tasks
-	allowed int       // tasks that may run near a bound, until growAt
+	allowed int       // tasks that may run near the bound of memory, until growAt
 	peak    int       // most tasks since the last sample
 	growAt  time.Time // when one more may run
 
@@ -66,15 +65,6 @@ type sample struct {
 	free    int64
 	running int
 }
-
-// zone says how close a figure is to its bound.
-type zone uint8
-
-const (
-	far zone = iota
-	near
-	past
-)
 
 // isBounded reports whether there is a bound.
 func (m *machine) isBounded() bool { return m.cfg.Load > 0 || m.cfg.Memory > 0 }
@@ -114,14 +104,13 @@ func (m *machine) allow(now time.Time) (ok bool, at time.Time) {
 		return false, at
 	}
 	m.blockedBy = ""
-	byLoad, byMemory := m.loadZone(), m.memoryZone()
-	switch z := max(byLoad, byMemory); {
+	switch past, near := m.memory(); {
 	case m.running == 0:
-	case byMemory == past && byLoad < past:
-		m.blockedBy, m.blockedFigure = task.ByMemory, float64(m.free)
-	case z == past:
+	case m.cfg.Load > 0 && m.load() >= m.cfg.Load:
 		m.blockedBy, m.blockedFigure = task.ByLoad, max(0, m.load())
-	case z == near && m.running >= m.allowed && now.Before(m.growAt):
+	case past:
+		m.blockedBy, m.blockedFigure = task.ByMemory, float64(m.free)
+	case near && m.running >= m.allowed && now.Before(m.growAt):
 		return false, m.growAt
 	}
 	return m.blockedBy == "", at
@@ -130,35 +119,18 @@ func (m *machine) allow(now time.Time) (ok bool, at time.Time) {
 // load returns the expected load.
 func (m *machine) load() float64 { return m.excess + float64(m.running) }
 
-func (m *machine) loadZone() zone {
-	load := m.load()
-	switch {
-	case m.cfg.Load == 0:
-		return far
-	case load >= m.cfg.Load:
-		return past
-	case load+1 > m.cfg.Load:
-		return near
-	}
-	return far
-}
-
-func (m *machine) memoryZone() zone {
+// memory reports whether the free memory is past its bound, or near it.
+func (m *machine) memory() (past, near bool) {
 	if m.cfg.Memory == 0 {
-		return far
+		return false, false
 	}
 	most, least := m.free, m.running // within the last second
 	for _, s := range m.recent {
 		most, least = max(most, s.free), min(least, s.running)
 	}
 	took, grown := most-m.free, int64(m.running-least)
-	switch {
-	case m.free < m.cfg.Memory, m.relief > 0 && m.running >= m.relief:
-		return past
-	case m.free-grown*m.cfg.Memory < 2*m.cfg.Memory, m.free-took < m.cfg.Memory:
-		return near
-	}
-	return far
+	past = m.free < m.cfg.Memory || m.relief > 0 && m.running >= m.relief
+	return past, m.free-grown*m.cfg.Memory < 2*m.cfg.Memory || m.free-took < m.cfg.Memory
 }
 
 // needsSample reports whether a decision depends on new figures.
