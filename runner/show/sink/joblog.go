@@ -53,7 +53,7 @@ type Joblog struct {
 const (
 	maxMarks = 32 // number of different marks
 
-	// readerTimeout is how long a write to a FIFO whose reader has gone waits for the next one.
+	// readerTimeout is how long a write to a FIFO waits for the next reader.
 	readerTimeout = time.Second
 )
 

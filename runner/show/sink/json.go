@@ -65,25 +65,30 @@ func (j *object) appendOutputs(w io.Writer, r *task.Result) error {
 	if !j.outputs {
 		return nil
 	}
+	outputs := [...]task.Output{r.Stdout, r.Stderr}
+	var valid [2]bool
+	for i, o := range outputs { // before anything is written, because that reads the outputs
+		var err error
+		if valid[i], err = j.check.valid(o); err != nil {
+			return err
+		}
+	}
 	for i, name := range [...]string{"stdout", "stderr"} {
-		o := [...]task.Output{r.Stdout, r.Stderr}[i]
+		o := outputs[i]
 		if task.Length(o) == 0 {
 			j.buf = task.AppendText(j.buf, name, "")
 			continue
 		}
-		valid, err := j.check.valid(o)
-		if err != nil {
-			return err
-		}
 		open, end := `"`, `"`
-		if !valid {
+		if !valid[i] {
 			open, end = `{"base64":"`, `"}`
 		}
 		j.buf = append(task.AppendName(j.buf, name), open...)
-		if _, err := w.Write(j.buf); err != nil {
+		_, err := w.Write(j.buf)
+		if err != nil {
 			return err
 		}
-		if valid {
+		if valid[i] {
 			j.escape.w = w
 			_, err = o.WriteTo(&j.escape)
 		} else {
@@ -160,6 +165,9 @@ var errNotUTF8 = errors.New("not UTF-8")
 
 func (c *utf8Check) valid(o task.Output) (bool, error) {
 	c.cut = nil
+	if o == nil {
+		return true, nil
+	}
 	_, err := o.WriteTo(c)
 	if errors.Is(err, errNotUTF8) {
 		return false, nil

@@ -87,7 +87,7 @@ func (w *lineWriter) passOn(p []byte) error {
 		w.unfinished = nil
 	}
 	write := func(dst io.Writer) error {
-		return w.s.tagged(dst, w.prefix, w.fence.Stop, w.fence.Resume, texts...)
+		return tagged(dst, w.prefix, w.fence.Stop, w.fence.Resume, texts...)
 	}
 	if w.held != nil {
 		if waits, err := w.held.hold(w.s.cfg.Store, w.stream, write); waits {
@@ -96,7 +96,8 @@ func (w *lineWriter) passOn(p []byte) error {
 	}
 	w.s.scr.mu.Lock()
 	defer w.s.scr.mu.Unlock()
-	w.s.noteError(write(&w.s.ports[w.stream]))
+	b := w.s.bufs[w.stream]
+	w.s.noteError(cmp.Or(write(b), b.Flush()))
 	return nil
 }
 
@@ -151,7 +152,6 @@ func (s *Stdout) passTurn(id uint64) {
 		return
 	}
 	s.show(nil, &l.held)
-	s.flush()
 	l.held.Close()
 	l.held = task.Result{}
 	l.direct = true
@@ -175,53 +175,38 @@ const piece = 64 << 10
 
 // tagged writes texts to w one after another, with a prefix before each line, and with begin and end
 // around all of them. It ends an unfinished last line with a newline.
-func (s *Stdout) tagged(w io.Writer, prefix, begin, end string, texts ...task.Output) error {
-	t := s.taggers.Get().(*tagger)
-	defer s.taggers.Put(t)
-	*t = tagger{w: w, prefix: prefix, buf: append(t.buf[:0], begin...)}
-	var failed error
+func tagged(w io.Writer, prefix, begin, end string, texts ...task.Output) error {
+	t := &tagger{w: w, prefix: prefix}
+	_, failed := io.WriteString(w, begin)
 	for _, o := range texts {
 		_, err := o.WriteTo(t)
 		failed = cmp.Or(failed, err)
 	}
 	if t.midLine {
-		t.buf = append(t.buf, '\n')
+		end = "\n" + end
 	}
-	t.buf = append(t.buf, end...)
-	return cmp.Or(failed, t.flush())
+	_, err := io.WriteString(w, end)
+	return cmp.Or(failed, err)
 }
 
-// tagger puts a prefix before each line and writes to w in pieces.
+// tagger puts a prefix before each line.
 type tagger struct {
 	w       io.Writer
 	prefix  string
-	buf     []byte // not written yet
-	midLine bool   // the last byte was not a newline
+	midLine bool // the last byte was not a newline
 }
 
-func (t *tagger) Write(p []byte) (int, error) {
-	n := len(p)
-	for len(p) > 0 {
+func (t *tagger) Write(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
 		if !t.midLine {
-			t.buf = append(t.buf, t.prefix...)
+			_, _ = io.WriteString(t.w, t.prefix) // after an error, the next write fails, too
 		}
-		i := len(p)
-		if t.prefix != "" {
-			i = cmp.Or(bytes.IndexByte(p, '\n')+1, i)
+		end := len(p)
+		if i := bytes.IndexByte(p[n:], '\n'); i >= 0 && t.prefix != "" {
+			end = n + i + 1
 		}
-		t.buf = append(t.buf, p[:i]...)
-		t.midLine = p[i-1] != '\n'
-		if p = p[i:]; len(t.buf) >= piece {
-			if err := t.flush(); err != nil {
-				return 0, err
-			}
-		}
+		_, err = t.w.Write(p[n:end])
+		n, t.midLine = end, p[end-1] != '\n'
 	}
-	return n, nil
-}
-
-func (t *tagger) flush() error {
-	_, err := t.w.Write(t.buf)
-	t.buf = t.buf[:0]
-	return err
+	return n, err
 }

@@ -39,16 +39,12 @@ func (p Patient) Write(b []byte) (int, error) { return writeFully(p.Writer, b) }
 type port struct {
 	w        io.Writer
 	stderr   bool
-	err      error       // the first error; on stderr, the first one other than that nothing reads it
+	err      error       // the first error of stderr, other than that nothing reads it
 	noReader atomic.Bool // a write to stdout failed because nothing reads it
 }
 
-// Write writes all of b. After an error on stdout, it writes nothing more. It hides errors on
-// stderr, because they are no reason to stop.
+// Write writes all of b. It hides errors on stderr, because they are no reason to stop.
 func (p *port) Write(b []byte) (int, error) {
-	if p.err != nil && !p.stderr {
-		return 0, p.err
-	}
 	n, err := p.w.Write(b)
 	if err == nil {
 		return n, nil
@@ -62,8 +58,7 @@ func (p *port) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	p.noReader.Store(errors.Is(err, syscall.EPIPE))
-	p.err = fmt.Errorf("write stdout: %w", err)
-	return n, p.err
+	return n, fmt.Errorf("write stdout: %w", err)
 }
 
 // abandoned reports whether w is a pipe or socket without a reader. It is false for a terminal that

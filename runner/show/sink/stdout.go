@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
 	"io"
@@ -40,16 +41,14 @@ type Stdout struct {
 
 	// used only by Consume and Close
 
-	reorder  reorderBuffer   // results that wait for their turn, with Plan.Order
-	object   object          // writes JSON
-	writers  [2]streamWriter // for stdout and stderr
-	gathered []byte          // text to be written by the end of the batch
-	stream   int             // the stream for gathered
-	locked   bool            // Consume holds the screen's lock until its end
+	reorder reorderBuffer // results that wait for their turn, with Plan.Order
+	object  object        // writes JSON
+	locked  bool          // Consume holds the screen's lock until its end
 
 	// guarded by the screen's lock
 
-	ports [2]port
+	ports [2]port          // stdout and stderr
+	bufs  [2]*bufio.Writer // write to ports; only one holds text, and both are empty when the lock is released
 
 	// shared with the writers of Open
 
@@ -57,8 +56,6 @@ type Stdout struct {
 	fault error                  // the first error
 	turn  uint64                 // with Plan.Order: the task whose lines are shown as they come
 	lines map[uint64]*lineBuffer // with Plan.Order: buffers of running tasks, by ID
-
-	taggers sync.Pool // of *tagger
 }
 
 // Indexes of the streams.
@@ -69,8 +66,9 @@ const toStdout, toStderr = 0, 1
 func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 	s := &Stdout{cfg: cfg, scr: scr, turn: 1}
 	s.ports = [2]port{{w: scr.out}, {w: scr.err, stderr: true}}
-	s.writers = [2]streamWriter{{s, toStdout}, {s, toStderr}}
-	s.taggers.New = func() any { return new(tagger) }
+	for stream := range s.bufs {
+		s.bufs[stream] = bufio.NewWriterSize(&s.ports[stream], piece)
+	}
 	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, records: cfg.Records}
 	if cfg.Plan.Order {
 		s.reorder = reorderBuffer{head: 1, packed: &packedResults{Buffer: cfg.Store.Buffer(), unreleased: 1}}
@@ -101,8 +99,8 @@ func (s *Stdout) Consume(events []task.Event) error {
 	if s.cfg.Plan.Show == task.ShowLines && s.cfg.Plan.Order {
 		s.passTurn(s.reorder.head)
 	}
-	s.flush()
 	if s.locked {
+		s.flush()
 		s.locked = false
 		s.scr.mu.Unlock()
 	}
@@ -202,7 +200,7 @@ func (s *Stdout) pack(id uint64, t *task.Task, r *task.Result) bool {
 	h := held{buffer: l}
 	var failed error
 	h.offsets[0] = uint32(l.Len())
-	for stream := range s.writers {
+	for stream := range s.bufs {
 		failed = cmp.Or(failed, s.write(l, t, r, stream))
 		h.offsets[stream+1] = uint32(l.Len())
 	}
@@ -220,9 +218,11 @@ func (s *Stdout) showReleased(id uint64) {
 	case h.show != nil:
 		h.show()
 	case h.buffer != nil:
-		for stream := range s.writers {
-			_, err := h.buffer.WriteRange(&s.writers[stream], int64(h.offsets[stream]), int64(h.offsets[stream+1]))
-			s.noteError(err)
+		for stream := range s.bufs {
+			if from, to := int64(h.offsets[stream]), int64(h.offsets[stream+1]); from < to {
+				_, err := h.buffer.WriteRange(s.writer(stream), from, to)
+				s.noteError(err)
+			}
 		}
 		s.resetColours()
 		h.buffer.release()
@@ -246,58 +246,30 @@ func (s *Stdout) prefix(t *task.Task, slot int, host string, units []task.Units)
 	return t.TagOn(slot, host, units) + "\t"
 }
 
-// streamWriter writes to a stream for Consume. It gathers short texts. Once it writes, it keeps
-// other writers out until the end of the batch.
-type streamWriter struct {
-	s      *Stdout
-	stream int
-}
-
-func (w *streamWriter) Write(p []byte) (int, error) {
-	s := w.s
-	if s.stream != w.stream {
-		s.flush() // an error of the other stream does not stop this one
-	}
-	if s.stream = w.stream; len(s.gathered)+len(p) > piece {
-		if err := s.flush(); err != nil {
-			return 0, err
-		}
-	}
-	if len(p) > piece {
-		return len(p), s.writeStream(p)
-	}
-	s.gathered = append(s.gathered, p...)
-	return len(p), nil
-}
-
-// flush writes the gathered text.
-func (s *Stdout) flush() (err error) {
-	if len(s.gathered) > 0 {
-		err = s.writeStream(s.gathered)
-		s.gathered = s.gathered[:0]
-	}
-	return err
-}
-
-// writeStream writes to the current stream.
-func (s *Stdout) writeStream(p []byte) error {
+// writer returns the writer for a stream. It keeps other writers out until the end of the batch.
+func (s *Stdout) writer(stream int) io.Writer {
 	if !s.locked {
 		s.scr.mu.Lock()
 		s.locked = true
 	}
-	_, err := s.ports[s.stream].Write(p)
-	s.noteError(err)
-	return err
+	if s.bufs[1-stream].Buffered() > 0 {
+		s.flush()
+	}
+	return s.bufs[stream]
 }
 
-// show shows a result. If a JSON object cannot be completed, it drops the part that is not yet written.
-func (s *Stdout) show(t *task.Task, r *task.Result) {
-	before := len(s.gathered)
-	err := s.write(&s.writers[toStdout], t, r, toStdout)
-	if err != nil && s.cfg.Plan.JSON() {
-		s.gathered = s.gathered[:min(before, len(s.gathered))]
+// flush writes the buffered text.
+func (s *Stdout) flush() {
+	for _, b := range s.bufs {
+		s.noteError(b.Flush())
 	}
-	s.noteError(cmp.Or(err, s.write(&s.writers[toStderr], t, r, toStderr)))
+}
+
+// show shows a result.
+func (s *Stdout) show(t *task.Task, r *task.Result) {
+	for stream := range s.bufs {
+		s.noteError(s.write(nil, t, r, stream))
+	}
 	s.resetColours()
 }
 
@@ -306,23 +278,24 @@ func (s *Stdout) resetColours() {
 	if !s.scr.out.terminal && !s.scr.err.terminal {
 		return
 	}
-	if s.flush(); s.locked {
+	if s.locked {
+		s.flush()
 		s.scr.resetColoursLocked()
 	}
 }
 
-// write writes one stream of a result to w: a JSON object, or the output with a tag before each
-// line and in its group.
+// write writes one stream of a result to w or, if that is nil, to the stream: a JSON object, or the
+// output with a tag before each line and in its group.
 func (s *Stdout) write(w io.Writer, t *task.Task, r *task.Result, to int) error {
-	if s.cfg.Plan.JSON() {
-		if to == toStderr {
-			return nil
-		}
-		return s.object.write(w, t, r)
-	}
-	o := [...]task.Output{r.Stdout, r.Stderr}[to]
-	if task.Length(o) == 0 {
+	o, json := [...]task.Output{r.Stdout, r.Stderr}[to], s.cfg.Plan.JSON()
+	if json && to == toStderr || !json && task.Length(o) == 0 {
 		return nil
+	}
+	if w == nil {
+		w = s.writer(to)
+	}
+	if json {
+		return s.object.write(w, t, r)
 	}
 	tag, begin, end := s.prefix(t, r.Worker, r.Host, r.Units), "", ""
 	if s.cfg.Group != nil {
@@ -332,5 +305,5 @@ func (s *Stdout) write(w io.Writer, t *task.Task, r *task.Result, to int) error 
 		_, err := o.WriteTo(w)
 		return err
 	}
-	return s.tagged(w, tag, begin, end, o)
+	return tagged(w, tag, begin, end, o)
 }
