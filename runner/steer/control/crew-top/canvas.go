@@ -74,13 +74,20 @@ func cutLeft(s string, left int) string {
 	return string(r[min(left, len(r)):])
 }
 
-// list draws as many of n items as fit into rows from y on. first is the first item shown. It is changed so that
-// the chosen item is visible and no rows stay empty. A chosen that is not below n, or negative, stands for none.
-func (c *canvas) list(y, rows, n, chosen int, first *int, draw func(i int, p *pen, style tcell.Style)) {
-	*first = max(0, min(*first, n-rows))
+// firstShown returns the first of n items to show in rows: first, unless the chosen item would not be visible or
+// rows would stay empty.
+func firstShown(first, rows, n, chosen int) int {
+	first = max(0, min(first, n-rows))
 	if 0 <= chosen && chosen < n {
-		*first = min(max(*first, chosen-rows+1), chosen)
+		first = min(max(first, chosen-rows+1), chosen)
 	}
+	return first
+}
+
+// list draws as many of n items as fit into rows from y on. first is the first item shown and is
+// changed to keep the chosen item visible. chosen is -1 for none.
+func (c *canvas) list(y, rows, n, chosen int, first *int, draw func(i int, p *pen, style tcell.Style)) {
+	*first = firstShown(*first, rows, n, chosen)
 	for i := *first; i < min(n, *first+rows); i++ {
 		style := c.plain
 		if i == chosen {

@@ -239,9 +239,12 @@ func (r *row) measure(format string, n float64) string {
 func (v *view) table(c *canvas, y, rows int) {
 	rows = max(rows-1, 0)
 	v.page = max(rows, 1)
+	chosen, none := v.chosenRow(), 0
+	v.first = firstShown(v.first, rows, v.running, chosen)
+	shown := v.tasks[v.first:min(v.first+rows, v.running)]
 	var cells [][]any
-	for i := range v.running {
-		r := &v.tasks[i]
+	for i := range shown {
+		r := &shown[i]
 		cells = append(cells, []any{r.Worker, task.Cut(string(r.Host), longHost), r.Task, fmt.Sprintf("%6s", task.Brief(time.Duration(r.Duration))), r.Attempt,
 			r.measure("%.0f", 100*r.cpu), r.measure("%4.0fM", float64(r.memory>>20)), cutLeft(r.name(), v.left)})
 	}
@@ -250,7 +253,7 @@ func (v *view) table(c *canvas, y, rows int) {
 		titles += "*"
 	}
 	lines := control.Table(c.w-2, titles+"COMMAND", cells)
-	c.list(y+1, rows, v.running, v.chosenRow(), &v.first, func(i int, p *pen, style tcell.Style) { p.put(lines[i+1], style) })
+	c.list(y+1, rows, len(shown), chosen-v.first, &none, func(i int, p *pen, style tcell.Style) { p.put(lines[i+1], style) })
 	p := c.row(y)
 	switch {
 	case v.running == 0:
