@@ -30,8 +30,8 @@ type follower struct {
 	*conn
 	events   *listener
 	tasks    map[uint64]*cursor // tasks that were not sent as ended yet
-	endsOnly bool               // send each end at once, and no output
-	ended    []task.Facts       // ends for the last reply, unless endsOnly
+	endsOnly bool               // send no output
+	noEnds   bool               // send output only
 }
 
 // cursor records how much of a task's output was sent.
@@ -185,13 +185,10 @@ func (f *follower) record(e *heldEvent) {
 	}
 }
 
-// sendEnd sends how a task ended, or keeps it for the last reply.
+// sendEnd sends how a task ended.
 func (f *follower) sendEnd(e task.Facts) {
-	delete(f.tasks, e.Task)
-	if f.endsOnly {
+	if delete(f.tasks, e.Task); !f.noEnds {
 		f.reply(&Reply{Ended: []task.Facts{e}})
-	} else {
-		f.ended = append(f.ended, e)
 	}
 }
 
@@ -259,11 +256,8 @@ func (c *conn) log(r *Request) (*Reply, error) {
 	if got.Err != nil {
 		return nil, got.Err
 	}
-	err := f.logTask(&got.Wheres[0], r.Follow)
-	if !r.Follow {
-		return nil, err
-	}
-	return &Reply{Ended: f.ended}, err
+	f.noEnds = !r.Follow
+	return nil, f.logTask(&got.Wheres[0], r.Follow)
 }
 
 // logTask sends the output of the task that w describes.

@@ -319,5 +319,5 @@ func (c *conn) add(r *Request) (*Reply, error) {
 	if err != nil && len(left) > 0 {
 		_, _ = c.carryOut(task.Command{Op: task.Cancel, IDs: left})
 	}
-	return &Reply{Ended: f.ended}, cmp.Or(err, unknown)
+	return nil, cmp.Or(err, unknown)
 }

@@ -40,7 +40,7 @@ type Reply struct {
 
 	Known []uint64 `json:"known,omitempty"` // add: the tasks of Tasks that are not new
 
-	Ended []task.Facts `json:"ended,omitempty"` // add with wait, log with follow: in the last reply; wait: as tasks end
+	Ended []task.Facts `json:"ended,omitempty"` // add with wait, log with follow, wait: how a task ended
 
 	// add with wait, log: output of Task. Facts.Cut is how many earlier bytes of the stream were not kept.
 
