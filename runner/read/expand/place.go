@@ -39,7 +39,7 @@ var (
 	refuseUnknown    = refuse("stands where crew cannot tell how the shell reads it", `put it into a variable, as in x={}, and write "$x" there`)
 	refuseHidden     = refuse("stands where crew cannot tell what is run with which options", "write the words before it as they are")
 	refuseBackquotes = refuse("cannot stand in backquotes that hold a backslash, a # or a here-document", "write $(…) instead")
-	refuseText       = refuse("cannot be in text for a shell to run", `give it to that shell as an argument, as in sh -c '… "$1"' sh {}`)
+	refuseText       = refuse("cannot be in text for a shell to run", "write it in that shell's own command, as in sh -c 'rm {}' or ssh {} ls")
 )
 
 // stacks yields, for each node below f, the path of nodes from f to that node. The slice is

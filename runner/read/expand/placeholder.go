@@ -273,7 +273,8 @@ func (h Placeholders) Check(records [][]string) error {
 		}
 		for _, list := range of {
 			if p.isRequired() && max(p.n, -p.n) > len(list) {
-				return fmt.Errorf("%s for %s, only %d: if it may be missing, write {N?} or {name?}", lacks, p.text, len(list))
+				end := len(p.text) - len(suffixes[p.form]) - 1
+				return fmt.Errorf("%s for %s, only %d: if it may be missing, write %s?%s", lacks, p.text, len(list), p.text[:end], p.text[end:])
 			}
 		}
 	}
