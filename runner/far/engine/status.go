@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"text/template"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -161,58 +163,30 @@ func (s *session) queryStatus(ctx context.Context, run string) (*engineStatus, e
 	return st, nil
 }
 
+// statusText is the template of what crew engine status prints. Tabs separate the cells of its tables.
+//
+//go:embed status.txt
+var statusText string
+
 // text returns the status as tables.
 func (st *engineStatus) text() string {
+	funcs := template.FuncMap{
+		"cell":  cell,
+		"count": func(n uint64) string { return task.Count(int64(n), "task") },
+		"date":  func(at time.Time) string { return at.Local().Format(time.DateTime) },
+		"join":  strings.Join,
+	}
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	row := func(cells ...any) {
-		var line []string
-		for _, c := range cells { // text from other machines must not break the table or the terminal
-			line = append(line, strings.ReplaceAll(task.Printable(cmp.Or(fmt.Sprint(c), "-")), "\t", " "))
-		}
-		_, _ = fmt.Fprintln(t, strings.Join(line, "\t"))
+	if err := cmp.Or(template.Must(template.New("").Funcs(funcs).Parse(statusText)).Execute(t, st), t.Flush()); err != nil {
+		panic("internal error: " + err.Error())
 	}
-	row("WORKER", "QUEUE", "SLOTS", "BUSY", "DONE", "FAILED", "STATE", "LABELS", "OFFERS", "COMMAND")
-	for _, w := range st.Workers {
-		command := w.Command
-		if w.Signed {
-			command = strings.TrimPrefix(command+" or what is signed", " or ")
-		}
-		row(w.ID, w.Queue, w.Slots, w.Busy, w.Done, w.Failed, w.State, strings.Join(w.Labels, ","), w.Offers, command)
-	}
-	row()
-	row("QUEUE", "WORKERS", "SLOTS", "BUSY", "TASKS")
-	for _, q := range st.Queues {
-		row(q.Queue, q.Workers, q.Slots, q.Busy, q.Tasks)
-	}
-	row()
-	row("RUN", "NAME", "QUEUE", "STATE", "SINCE", "SUBMITTER")
-	for _, r := range st.Runs {
-		state := r.State
-		if r.Paused {
-			state = paused
-		}
-		if r.For != "" {
-			state += " for " + r.For
-		} else if r.Progress != nil {
-			more := ""
-			if r.Failed > 0 {
-				more = fmt.Sprintf(", %d failed", r.Failed)
-			}
-			state += fmt.Sprintf(" (%d of %s%s)", r.Done, task.Count(int64(r.Tasks), "task"), more)
-		}
-		row(r.Run, r.Name, r.Queue, state, r.Since.Local().Format(time.DateTime), fmt.Sprintf("%s, process %d", r.Host, r.PID))
-	}
-	for _, r := range st.Runs {
-		if len(r.Refused) > 0 {
-			row()
-		}
-		for _, why := range r.Refused {
-			row("run " + cmp.Or(r.Name, r.Run) + ": " + why)
-		}
-	}
-	_ = t.Flush()
 	return b.String()
+}
+
+// cell returns text from another machine as a cell of a table. It can break neither the table nor the terminal.
+func cell(text string) string {
+	return strings.ReplaceAll(task.Printable(cmp.Or(text, "-")), "\t", " ")
 }
 
 var errNoRun = errors.New("there is no run")
