@@ -15,10 +15,7 @@ import (
 // SIGQUIT, SIGUSR1 and SIGUSR2, which package kernel catches from the start, since the Go runtime
 // would act on them itself.
 type Signals struct {
-	// TermDrains makes the first SIGTERM drain the run, instead of stopping it. It is for runs that
-	// get their tasks from others and are ended like that as a matter of routine. It must be set
-	// before Serve.
-	TermDrains bool
+	ladder
 
 	caught              chan syscall.Signal
 	ending              []syscall.Signal // the caught signals that ask for the end of the run
@@ -91,7 +88,6 @@ func (s *Signals) Serve(r *Run, status func(*task.Snapshot), hide func()) {
 	s.quit, s.done = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(s.done)
-		l := ladder{termDrains: s.TermDrains}
 		for {
 			select {
 			case <-s.quit:
@@ -99,7 +95,7 @@ func (s *Signals) Serve(r *Run, status func(*task.Snapshot), hide func()) {
 				return
 			case sig := <-s.caught:
 				s.followJobControl(r, sig, hide)
-				if cmd := l.command(sig, time.Now()); cmd.Op != 0 {
+				if cmd := s.command(sig, time.Now()); cmd.Op != 0 {
 					if now := r.Do(cmd).Snapshot; now != nil {
 						go status(now)
 					}
@@ -160,23 +156,24 @@ func (s *Signals) Release() {
 	}
 }
 
-// Await calls begin, and waits until the channel that it returns is closed, or until a signal asks
-// for the end. It returns that signal, or 0. It must come after Release.
-func (s *Signals) Await(begin func() <-chan struct{}) syscall.Signal {
-	err := kernel.Notify(s.caught, s.ending...)
-	done := begin()
-	if err != nil {
-		<-done
-		return 0
-	}
+// Await calls f in a goroutine, and waits until it returns, or until a signal asks for the end. It
+// returns that signal, or 0, and a channel that is closed once f has returned. It must come after
+// Release.
+func (s *Signals) Await(f func()) (syscall.Signal, <-chan struct{}) {
+	_ = kernel.Notify(s.caught, s.ending...) // CatchSignals has done what can fail
 	defer s.Release()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
 	for {
 		select {
 		case <-done:
-			return 0
+			return 0, done
 		case sig := <-s.caught:
 			if slices.Contains(s.ending, sig) {
-				return sig
+				return sig, done
 			}
 		}
 	}
@@ -184,9 +181,13 @@ func (s *Signals) Await(begin func() <-chan struct{}) syscall.Signal {
 
 // ladder counts how urgently signals have asked for the end.
 type ladder struct {
-	termDrains bool
-	rung       int
-	lastQuit   time.Time // when the last SIGQUIT came
+	// TermDrains makes the first SIGTERM drain the run, instead of stopping it. It is for runs that
+	// get their tasks from others and are ended like that as a matter of routine. It must be set
+	// before Serve.
+	TermDrains bool
+
+	rung     int
+	lastQuit time.Time // when the last SIGQUIT came
 }
 
 // quitAgain is how soon a second SIGQUIT must follow the first one to kill.
@@ -204,7 +205,7 @@ func (l *ladder) command(s syscall.Signal, now time.Time) task.Command {
 	case syscall.SIGINT:
 		l.rung++
 	case syscall.SIGTERM:
-		if l.rung++; !l.termDrains {
+		if l.rung++; !l.TermDrains {
 			l.rung = max(l.rung, 2)
 		}
 	case syscall.SIGQUIT:

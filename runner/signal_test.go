@@ -24,7 +24,7 @@ func TestSignalsAreCommands(t *testing.T) {
 		Signal int
 	}
 	crewtest.Examples(t, "testdata/signals.txt", func(t *testing.T, c row) {
-		l, last := ladder{termDrains: c.Gentle}, task.Command{}
+		l, last := ladder{TermDrains: c.Gentle}, task.Command{}
 		for i, s := range c.Sent {
 			last = l.command(s, time.Unix(int64(i), 0))
 		}

@@ -82,14 +82,9 @@ func (w *wiring) detach() (end ending) {
 	w.signals.Release()
 	ctx, cancel := context.WithCancel(context.Background())
 	orders := Orders{w.opts.DetachWords(time.Now()), w.plan.limits.Halt.SameCommand}
-	run, done := "", make(chan struct{})
-	end.signal = w.signals.Await(func() <-chan struct{} {
-		go func() {
-			run, end.err = w.far.Detach(ctx, w.call(), orders, w.source.tasks)
-			close(done)
-		}()
-		return done
-	})
+	run := ""
+	sig, done := w.signals.Await(func() { run, end.err = w.far.Detach(ctx, w.call(), orders, w.source.tasks) })
+	end.signal = sig
 	cancel()
 	<-done
 	switch {

@@ -1,6 +1,7 @@
 package wiring
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,7 +12,6 @@ import (
 
 	"crew/runner"
 	"crew/runner/decide/task"
-	"crew/runner/exec/kernel"
 	"crew/runner/show/report"
 	"crew/runner/show/sink"
 )
@@ -54,49 +54,25 @@ func (w *wiring) notifyEnv(end ending, text string) (env []string) {
 }
 
 // runNotify runs the command in its own process group. Its output goes to crew's stderr.
-func (w *wiring) runNotify(text string, env []string) error {
-	child := exec.Command("/bin/sh", "-c", w.opts.After.Notify)
+func (w *wiring) runNotify(text string, env []string) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
+	defer cancel()
+	child, kill := exec.CommandContext(ctx, "/bin/sh", "-c", w.opts.After.Notify), syscall.SIGKILL
 	child.Env, child.Stdin, child.Stdout, child.Stderr = env, strings.NewReader(text), w.errs, w.errs
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	child.Cancel = func() error { return syscall.Kill(-child.Process.Pid, kill) }
 	child.WaitDelay = time.Second // for background children that still read the text
-	kill := func(sig syscall.Signal) { _ = syscall.Kill(-child.Process.Pid, sig) }
-	var err error
-	late, done := false, make(chan struct{})
-	sig := w.signals.Await(func() <-chan struct{} {
-		if err = child.Start(); err != nil {
-			close(done)
-			return done
-		}
-		exited := make(chan struct{})
-		go func() {
-			kernel.Exited(child.Process.Pid, 0) // waits without reaping, so that a signal cannot hit a process that reuses the ID
-			close(exited)
-		}()
-		go func() {
-			defer close(done)
-			select {
-			case <-exited:
-			case <-time.After(notifyTimeout):
-				late = true
-				kill(syscall.SIGKILL)
-				<-exited
-			}
-		}()
-		return done
-	})
-	if err != nil {
-		return err
-	}
+	sig, done := w.signals.Await(func() { err = child.Run() })
 	if sig != 0 { // at Ctrl-C, the terminal signals only crew's process group
-		kill(sig)
-		runner.Die(sig, false)
+		kill = sig
+		cancel()
 		<-done
+		runner.Die(sig, false)
 	}
-	err = child.Wait()
 	switch state := child.ProcessState; {
 	case state == nil:
 		return err
-	case late:
+	case ctx.Err() == context.DeadlineExceeded:
 		return fmt.Errorf("killed after %s: make it end sooner, for example with timeout(1), or run it in the background", task.Span(notifyTimeout))
 	case !state.Success():
 		return fmt.Errorf("%s: %s", state, w.opts.After.Notify)
