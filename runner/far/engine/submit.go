@@ -114,7 +114,7 @@ func (x *submitter) open() error {
 	}
 	x.info, x.builder.secret = newRunInfo(x.Engine.Queue, x.Control.Name, x.s.user, x.id), x.id.Secret
 	x.info.Job = x.builder.Job
-	x.attempts.out = outbox.New(x.s.requester)
+	x.attempts.out, x.attempts.orders = outbox.New(x.s.requester), outbox.New(x.s.requester)
 	if c := x.Call; c.Copies() {
 		files := travel.Files{Base: c.Engine.BaseFiles, Transfer: c.Transfer, Return: c.Return}
 		if x.files, err = travel.NewSubmitter(x.s.blobs, files, x.Notice); err != nil {

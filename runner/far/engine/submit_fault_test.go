@@ -154,6 +154,18 @@ func TestWorkerIsThereAfterAll(t *testing.T) {
 		r.x.attempts.send(find(), encode(kindOrder, &AttemptOrder{}), func() { there <- true })
 		r.x.attempts.sendOrder(lost, ID{}, opRecorded)
 		crewtest.Receive(t, there, "an answer")
+
+		_, err := w.s.nc.SubscribeSync("hung") // an order does not wait for attempts that are not answered
+		require.NoError(t, err)
+		hung, began := &remoteWorker{tasks: "hung", ctx: t.Context()}, time.Now()
+		for range 2 {
+			r.x.attempts.send(hung, make([]byte, outbox.Piece), func() {})
+		}
+		time.Sleep(time.Second / 2)
+		r.x.attempts.sendOrder(find(), ID{Run: "x"}, opKill)
+		for (<-w.orders).Run != "x" {
+		}
+		require.Less(t, time.Since(began), time.Second)
 		r.run.Do(task.Command{Op: task.Kill})
 		r.wait()
 	})

@@ -11,7 +11,8 @@ import (
 // attemptTable holds attempts from when they are queued for a worker until their results are recorded.
 // As a sink, it sees which results are recorded.
 type attemptTable struct {
-	out *outbox.Outbox
+	out    *outbox.Outbox // sends attempts
+	orders *outbox.Outbox // orders wait for no attempt
 
 	mu      sync.Mutex
 	byKey   map[attemptKey]*pendingAttempt
@@ -137,7 +138,7 @@ func (tab *attemptTable) sendOrderLocked(p *pendingAttempt) {
 
 // sendOrder sends an order about an attempt to its worker.
 func (tab *attemptTable) sendOrder(w *remoteWorker, id ID, op string) {
-	tab.send(w, encode(kindOrder, &AttemptOrder{ID: id, Op: op}), func() {})
+	tab.orders.Send(w.ctx, w.tasks, encode(kindOrder, &AttemptOrder{ID: id, Op: op}), func() {})
 }
 
 // Consume removes attempts whose results are recorded. See runner.Sink.
