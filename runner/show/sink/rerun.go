@@ -82,7 +82,7 @@ type rerun struct {
 	columns      int          // columns of each record in the line
 	inMemory     []listedTask // listed tasks that are not in the file; task 0 is the header
 	shortRecords [][]string   // records of the one task that has fewer; they go last
-	file         *listFile
+	file         *os.File
 	w            *bufio.Writer // writes to file; keeps its first error
 	err          error         // why there is no file
 
@@ -305,7 +305,7 @@ func (r *rerun) lines() (s string) {
 			r.removeFile()
 		}
 		options, _ = r.cfg.format()
-		options += task.Quote(r.file.path)
+		options += task.Quote(r.file.Name())
 	}
 	if r.err != nil {
 		return "crew: no command to run them again, because their records cannot be saved: " + task.Printable(r.err.Error()) + "\n"
@@ -349,7 +349,7 @@ func them(n int64) string {
 func (r *rerun) removeFile() {
 	if r.file != nil {
 		r.file.Close()
-		os.Remove(r.file.path)
+		os.Remove(r.file.Name())
 	}
 }
 
