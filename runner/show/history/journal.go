@@ -13,10 +13,9 @@ func (r *reader) journalLine(rec *record) {
 	r.setForm(journalForm)
 	switch rec.Name {
 	case "journal":
-		if r.command, r.began = string(rec.Command), false; r.isDir {
-			r.outputs.Close() // may be nil
-			r.outputs, _ = journal.OpenOutputs(r.name, rec.Outputs)
-		}
+		r.command, r.began = string(rec.Command), false
+		r.outputs.Close()                                       // may be nil
+		r.outputs, _ = journal.OpenOutputs(r.name, rec.Outputs) // fails for a stream
 	case "run":
 		r.left = 0
 		r.begin(rec.At, r.command)
@@ -58,7 +57,7 @@ func (r *reader) journalTask(rec *record) {
 		}
 		delete(r.retried, rec.ID)
 		l.Name = "finished"
-		if r.isDir && rec.Outcome.Failed() {
+		if rec.Outcome.Failed() {
 			l.Output = Tails{rec.Stdout.at.Tail(r.outputs, tailBytes), rec.Stderr.at.Tail(r.outputs, tailBytes)}.Shown()
 			unkept := rec.Streamed || rec.Dropped || rec.Made != ""
 			if none := (journal.Extent{}); rec.Stdout.at == none && rec.Stderr.at == none && !unkept && rec.Outcome != task.Lost {

@@ -68,7 +68,6 @@ func State(dir string) (*journal.Summary, *Report, error) {
 
 // readDir reads a --state directory.
 func (r *reader) readDir() (s *journal.Summary, err error) {
-	r.isDir = true
 	defer func() { r.outputs.Close() }() // may be nil
 	s, damage := journal.Dump(r.name, r)
 	switch err = r.close(); {
@@ -123,8 +122,7 @@ type reader struct {
 	command string
 	retried map[string]int // by task ID: the last attempt of a task that has not ended
 	left    int            // tasks that the latest run read and did not run
-	isDir   bool           // the source is a --state directory
-	outputs *os.File       // its file of outputs; nil if that cannot be read
+	outputs *os.File       // their file of outputs; nil if that cannot be read
 }
 
 func newReader(name string, each func(*Line)) *reader {

@@ -42,23 +42,17 @@ func trends(r *history.Report) []trend {
 }
 
 func trendOf(g history.Group, what string) (t trend, ok bool) {
-	last := -1
-	var before history.Figures
-	for i, f := range g.ByRun {
-		if f.Tasks == 0 {
-			continue
+	var now, before history.Figures
+	for _, f := range g.ByRun {
+		if f.Tasks > 0 {
+			before.Tasks, before.Failed, before.Time = before.Tasks+now.Tasks, before.Failed+now.Failed, before.Time+now.Mean*time.Duration(now.Tasks)
+			now = f
 		}
-		if last >= 0 {
-			b := &g.ByRun[last]
-			before.Tasks, before.Failed, before.Time = before.Tasks+b.Tasks, before.Failed+b.Failed, before.Time+b.Mean*time.Duration(b.Tasks)
-		}
-		last = i
 	}
 	if before.Tasks == 0 || g.Name == "" {
 		return t, false
 	}
 	compares := before.Tasks >= leastSamples
-	now := g.ByRun[last]
 	t = trend{Group: g, What: what, Latest: now.Mean, LatestP95: now.P95, Earlier: before.Time / time.Duration(before.Tasks)}
 	say := func(class, word string, weight float64) {
 		t.Words, t.weight = append(t.Words, named[string]{class, word}), t.weight+weight
