@@ -1,5 +1,7 @@
 package sched
 
+import "maps"
+
 // fair shares the slots among the keys by cost. Among the items of the lowest rank it is deficit
 // round robin (Shreedhar and Varghese, 1995) with a quantum of one: in each round every key with
 // queued items saves one unit, and its first item is served once the key has saved its cost. Rounds
@@ -14,17 +16,11 @@ package sched
 // slot takes any key; the slot with the fewest items is served first.
 type fair struct {
 	grouped
-	tiers map[int64]tier // by rank; none is empty
-}
-
-// tier is the state of one rank.
-type tier struct {
-	round int64 // in which an item was last served; the first item of each key has its cost by this round or later
-	keys  int   // with items of this rank
+	rounds map[int64]int64 // by rank: in which an item was last served; the first item of each key has its cost by this round or later
 }
 
 func newFair() *fair {
-	p := &fair{grouped: newGrouped(), tiers: map[int64]tier{}}
+	p := &fair{grouped: newGrouped(), rounds: map[int64]int64{}}
 	p.groupOf = func(it *Item) uint64 { return it.Key ^ mix(uint64(it.Rank)) } // a key has a group for each rank
 	p.orderOf = p.roundOrder
 	return p
@@ -34,17 +30,14 @@ func newFair() *fair {
 func (p *fair) roundOrder(g *group) (int, order) {
 	first := g.queue.first()
 	cost := weight(first)
-	g.savesFrom = max(g.savesFrom, p.tiers[first.Rank].round-cost) // if a more expensive first item was removed
+	g.savesFrom = max(g.savesFrom, p.rounds[first.Rank]-cost) // if a more expensive first item was removed
 	return 0, order{first.Rank, g.savesFrom + cost, g.turn}
 }
 
 func (p *fair) Push(it *Item) bool {
 	g := p.enter(it)
 	if g.queue.len() == 0 {
-		t := p.tiers[it.Rank]
-		t.keys++
-		p.tiers[it.Rank] = t
-		g.savesFrom = t.round
+		g.savesFrom = p.rounds[it.Rank]
 	}
 	return p.push(g, it)
 }
@@ -52,16 +45,10 @@ func (p *fair) Push(it *Item) bool {
 func (p *fair) Choice(*Item) Choice { return Choice{Key: true} }
 
 func (p *fair) pop(it *Item, served bool) {
-	g, t := it.group, p.tiers[it.Rank]
-	if served {
+	if g := it.group; served {
 		g.savesFrom += weight(it)
-		t.round = g.savesFrom
-	}
-	if g.queue.len() == 1 {
-		t.keys--
-	}
-	if p.tiers[it.Rank] = t; t.keys == 0 {
-		delete(p.tiers, it.Rank)
+		p.rounds[it.Rank] = g.savesFrom
+		maps.DeleteFunc(p.rounds, func(rank, _ int64) bool { return rank < it.Rank }) // no item has a lower rank
 	}
 	p.grouped.pop(it, served)
 }
