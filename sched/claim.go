@@ -129,7 +129,7 @@ func (d *Dispatcher) serveLines(strict bool) (first *Item, slot int) {
 // places may start in any slot.
 func (d *Dispatcher) serve(l *line, strict bool) (*Item, int) {
 	width := d.Width(l.claim)
-	may := func(id int) bool { return d.slots.hasRoom(id) && (!strict || d.allows(id)) }
+	may := func(id int) bool { return d.slots.hasRoom(id) && (!strict || d.limits.AllowSlot(id)) }
 	able := slices.DeleteFunc(slices.Clone(d.slots.hosts), func(h *host) bool {
 		n := d.slots.places(h.ids)
 		return n.all-n.taken < width || strict && !d.open(h, l) || !d.enough(l.claim, l, h) || !slices.ContainsFunc(h.ids, may)

@@ -20,7 +20,7 @@ type Limits struct {
 	ReportsStarts bool    // Started reports the start of an item; otherwise an item starts when Next returns it
 
 	// Allow reports whether an item may start now and, if not, when it may; zero if that is
-	// unknown. AllowSlot reports whether a slot may take an item. Nil allows everything.
+	// unknown. AllowSlot reports whether a slot may take an item.
 	Allow     func(now time.Time) (ok bool, at time.Time)
 	AllowSlot func(slot int) bool
 	// AllowItem reports whether an item may start, which may depend on more than free slots. If
@@ -197,7 +197,7 @@ func (d *Dispatcher) globalWait() Wait {
 			wait, d.again = [...]Wait{ForDelay, ForRate}[i], at
 		}
 	}
-	if wait == ForSlot && d.limits.Allow != nil {
+	if wait == ForSlot {
 		if ok, at := d.limits.Allow(d.now); !ok {
 			wait, d.again = ForMachine, at
 		}
@@ -207,12 +207,7 @@ func (d *Dispatcher) globalWait() Wait {
 
 // slotOpen reports whether a slot with free capacity may take an item that needs one place.
 func (d *Dispatcher) slotOpen(slot int) bool {
-	return d.open(d.slots.byID[slot].host, nil) && d.allows(slot)
-}
-
-// allows reports whether AllowSlot allows a slot.
-func (d *Dispatcher) allows(slot int) bool {
-	return d.limits.AllowSlot == nil || d.limits.AllowSlot(slot)
+	return d.open(d.slots.byID[slot].host, nil) && d.limits.AllowSlot(slot)
 }
 
 // choose takes an item out of its queue, and reports whether it may start. If not, the item is parked or

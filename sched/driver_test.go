@@ -58,7 +58,7 @@ func newDriver(t *testing.T, r *rand.Rand, c modelled, limited bool) *driver {
 		holds(t, d.parked[it.ID] != parked, "%d was parked: %v", it.ID, parked)
 		d.parked[it.ID] = parked
 	}
-	d.AllowSlot = func(slot int) bool { return !d.refused[slot] }
+	d.Allow, d.AllowSlot = free.Allow, func(slot int) bool { return !d.refused[slot] }
 	d.d = NewDispatcher(p, d.Limits)
 	d.topic, _ = p.(*byTopic)
 	for i := range c.keys {

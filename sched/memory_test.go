@@ -56,7 +56,7 @@ func carousels(t *testing.T, do func(name string, c *carousel)) {
 	} {
 		topics, err := ParseTopics(c.topics)
 		require.NoError(t, err)
-		k := &carousel{d: NewDispatcher(New(c.name, topics), Limits{}), keys: c.keys, now: time.Unix(1e9, 0)}
+		k := &carousel{d: NewDispatcher(New(c.name, topics), free), keys: c.keys, now: time.Unix(1e9, 0)}
 		for id := range 16 {
 			k.d.Join(Slot{ID: id + 1})
 		}

@@ -53,12 +53,20 @@ type placed struct {
 	slot int
 }
 
+// free are limits that allow everything.
+var free = Limits{
+	Allow: func(time.Time) (bool, time.Time) { return true, time.Time{} }, AllowSlot: func(int) bool { return true },
+	Parked: func(*Item, bool) {},
+}
+
 func newScript(t *testing.T, name string, o options) *script {
 	topics, err := ParseTopics(o.text("topics", "auto"))
 	require.NoError(t, err)
+	limits := free
+	limits.PerKey, limits.Caps = o.number("perkey"), units(0, numbers(o["caps"]))
 	return &script{
 		t:          t,
-		Dispatcher: NewDispatcher(New(name, topics), Limits{PerKey: o.number("perkey"), Caps: units(0, numbers(o["caps"])), Parked: func(*Item, bool) {}}),
+		Dispatcher: NewDispatcher(New(name, topics), limits),
 		items:      map[int]*Item{}, claims: map[string]*Claim{}, stocks: map[string]*Stock{}, names: map[uint64]string{}, ended: map[string]int{},
 	}
 }

@@ -103,6 +103,7 @@ func New(cfg Config, exec Executor, now time.Time) *Core {
 	limits := sched.Limits{
 		PerKey: cfg.Queue.PerKey, KeyRate: rateOf(cfg.Queue.KeyRate), Rate: rateOf(cfg.Queue.Rate),
 		Delay: sched.Rate{Every: cfg.Pool.Delay}.From(c.run.Add(cfg.Pool.Jitter)), ReportsStarts: exec.ReportsStarts, Parked: q.park,
+		Allow: p.machine.allow, AllowSlot: p.mayStart,
 	}
 	for _, limit := range cfg.Queue.Caps {
 		q.caps.units[limit.Name] = limit.Units
@@ -112,12 +113,6 @@ func New(cfg Config, exec Executor, now time.Time) *Core {
 	*p = pool{output: o, aheadMax: cfg.Pool.Ahead, machine: machine{cfg: cfg.Pool.Machine}}
 	if p.tokens.Tokens = cfg.Pool.Tokens; p.tokens.Tokens != nil {
 		p.tokens.own = p.tokens.Own()
-	}
-	if p.machine.isBounded() {
-		limits.Allow = p.machine.allow
-	}
-	if p.tokens.Tokens != nil || p.aheadMax > 0 {
-		limits.AllowSlot = p.mayStart
 	}
 	if cfg.Queue.Policy.Serial() {
 		limits.AllowItem = func(id uint64) bool {

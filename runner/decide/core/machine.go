@@ -100,7 +100,7 @@ func (m *machine) started(now time.Time) {
 // allow reports whether another task may start now. If not, at is when it may if the figures do not
 // change; zero if that depends on new figures.
 func (m *machine) allow(now time.Time) (ok bool, at time.Time) {
-	if m.running > 0 && !now.Before(m.due()) {
+	if m.running > 0 && m.isBounded() && !now.Before(m.due()) {
 		return false, at
 	}
 	m.blockedBy = ""
