@@ -2,10 +2,13 @@ package control
 
 import (
 	"cmp"
+	_ "embed" // the texts
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"text/template"
 	"time"
 
 	"crew/runner/decide/task"
@@ -180,41 +183,24 @@ func (h *Hello) silence() string {
 	return "does not answer"
 }
 
-// Line returns the line of crew ctl watch for an event. r holds the facts of the event's task, if it has one.
-func (r *Reply) Line() string {
-	e := r.Event
-	if e.Name == "lost" {
-		return "lost " + task.Count(e.Count, "event")
-	}
-	return e.At.Local().Format(time.TimeOnly) + " " + e.text(&r.Facts)
-}
+// eventText has a template for each event.
+//
+//go:embed events.txt
+var eventText string
 
-func (e *Event) text(f *task.Facts) string {
-	id, command := fmt.Sprintf("task %d", f.Task), ": "+task.Shorten(string(f.Command), commandSize)
-	switch e.Name {
-	case "admitted":
-		return id + " was read" + command
-	case "started":
-		return fmt.Sprintf("%s started on %s%s%s", id, f.Place(), task.AttemptSuffix(f.Attempt), command)
-	case "retried":
-		return fmt.Sprintf("%s: %s; again in %s", id, f.Verdict(), task.Span(time.Duration(e.Wait)))
-	case "finished":
-		return id + ": " + f.Verdict()
-	case "input-end":
-		return "the input has been read"
-	case "resized":
-		return task.Count(int64(e.Workers), "worker")
-	case "draining", "stopping":
-		if e.Text != "" {
-			return e.Name + ": " + e.Text
-		}
-	case "blocked":
-		if e.Blocking == nil {
-			return "tasks start again"
-		}
-		return e.Blocking.Shown
-	case "notice":
-		return e.Text
+var eventTexts = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"short":   func(command task.Bytes) string { return task.Shorten(string(command), commandSize) },
+		"attempt": task.AttemptSuffix,
+		"span":    func(s task.Seconds) string { return task.Span(time.Duration(s)) },
+	}).Parse(eventText))
+})
+
+// Line returns the line of crew ctl watch for an event.
+func (r *Reply) Line() string {
+	var text strings.Builder
+	if err := eventTexts().ExecuteTemplate(&text, r.Name, r); err != nil {
+		return r.Name
 	}
-	return e.Name
+	return r.At.Local().Format(time.TimeOnly) + " " + text.String()
 }
