@@ -26,7 +26,7 @@ type dirs struct {
 	byID    map[[2]uint64]*dir // by device and inode
 	open    int                // directories where the numbers are marked
 	maxOpen int                // limit of open; other directories are not marked
-	syncs   chan struct{}      // semaphore: limits how many files are synced at once
+	syncs   chan struct{}      // semaphore: limits how many attempts sync their files at once
 }
 
 // dir is a directory in which attempts make files.

@@ -189,6 +189,8 @@ func (f *Files) firstChange(t *task.Task) int64 {
 // commit gives the made files their final names. It fails if the command did not make one, under its
 // temporary name or its final one. After an error, each target is either unchanged or complete.
 func (f *Files) commit(t *task.Task, outs []out) error {
+	f.dirs.syncs <- struct{}{}
+	defer func() { <-f.dirs.syncs }()
 	for _, target := range t.Makes.Targets {
 		if err := stat(t.PathIn(f.Dir, target.Path), new(unix.Stat_t)); !target.Temp && (err == unix.ENOENT || err == unix.ENOTDIR) {
 			return errNotMade(target.Path)
@@ -209,10 +211,7 @@ func (f *Files) commit(t *task.Task, outs []out) error {
 		if o.st.Mode&unix.S_IFMT == unix.S_IFLNK {
 			continue
 		}
-		f.dirs.syncs <- struct{}{}
-		err = kernel.SyncTree(o.temp, isDir(&o.st))
-		<-f.dirs.syncs
-		if err != nil {
+		if err := kernel.SyncTree(o.temp, isDir(&o.st)); err != nil {
 			return &os.PathError{Op: "sync", Path: o.name, Err: err}
 		}
 	}

@@ -25,6 +25,7 @@ type Config struct {
 	DryRun      bool   // nothing is made; Begin and End do nothing
 	Directories bool   // targets may be directories; needs Journal, because after a crash only the journal tells that one is incomplete
 	Journal     bool   // made targets are recorded, so they need a stamp
+	FewThreads  bool   // sync the files of one attempt at a time, because each may block a thread
 
 	Notice func(string) // shows a message to the user; may be nil
 }
@@ -43,9 +44,13 @@ type Files struct {
 // New returns the Files of a run.
 func New(cfg Config) *Files {
 	half := Descriptors() / 2
+	syncs := half
+	if cfg.FewThreads {
+		syncs = 1
+	}
 	return &Files{
 		Config: cfg, begun: map[string][]out{},
-		dirs: dirs{first: rand.Int64N(numbers/perRun) * perRun, byID: map[[2]uint64]*dir{}, maxOpen: half, syncs: make(chan struct{}, half)},
+		dirs: dirs{first: rand.Int64N(numbers/perRun) * perRun, byID: map[[2]uint64]*dir{}, maxOpen: half, syncs: make(chan struct{}, syncs)},
 	}
 }
 

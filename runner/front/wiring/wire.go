@@ -11,7 +11,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/mattn/go-isatty"
 
@@ -231,14 +230,10 @@ func (w *wiring) newMaker() runner.Maker {
 	if o.Elsewhere() {
 		dir = "" // --workdir is a directory of the other machines
 	}
-	var m runner.Maker = target.New(target.Config{
+	return target.New(target.Config{
 		Dir: dir, Always: o.Makes.Always, DryRun: o.Show.DryRun, Directories: journaled && o.Do == cli.DoRun && !o.Elsewhere(), Journal: journaled,
-		Notice: w.screen.Notice,
+		FewThreads: proc.SavesThreads(w.plan.processes), Notice: w.screen.Notice,
 	})
-	if proc.SavesThreads(w.plan.processes) {
-		m = &serialMaker{Maker: m}
-	}
-	return m
 }
 
 // firstSinks returns the sinks that get events before any sink that may block on a reader. A worker's
@@ -257,18 +252,6 @@ func (w *wiring) firstSinks() (sinks []runner.Sink) {
 		sinks = append(sinks, x.Sink())
 	}
 	return sinks
-}
-
-// serialMaker is a Maker that ends one attempt at a time, because each may block a thread.
-type serialMaker struct {
-	runner.Maker
-	mu sync.Mutex
-}
-
-func (m *serialMaker) End(r *task.Result) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.Maker.End(r)
 }
 
 // openExecutor sets the executor that runs the tasks.
