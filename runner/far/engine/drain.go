@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"crew/runner/decide/task"
 	"crew/runner/front/wiring"
@@ -24,28 +25,23 @@ func (s *session) drain(c *wiring.Call) error {
 	if err != nil {
 		return err
 	}
-	answers := make(chan string)
-	for _, w := range list {
-		go func() {
+	refusals := make([]string, len(list))
+	var asked sync.WaitGroup
+	for i, w := range list {
+		asked.Go(func() {
 			a, err := s.askRetrying(context.Background(), orderSubject(w.Queue, w.ID, s.user), Order{Op: opDrain, By: me()}, false)
 			if err != nil {
 				a.Err = "it does not answer"
 			}
 			if a.Err != "" {
-				a.Err = "worker " + w.ID + ": " + a.Err
+				refusals[i] = "worker " + w.ID + ": " + a.Err
 			}
-			answers <- a.Err
-		}()
+		})
 	}
-	var refusals []string
-	for range list {
-		if text := <-answers; text != "" {
-			refusals = append(refusals, text)
-		}
-	}
+	asked.Wait()
+	refusals = slices.DeleteFunc(refusals, func(text string) bool { return text == "" })
 	err = write(c, task.Count(int64(len(list)-len(refusals)), "worker")+" draining\n")
 	if len(refusals) > 0 {
-		slices.Sort(refusals)
 		err = errors.New(strings.Join(refusals, "; "))
 	}
 	return err
