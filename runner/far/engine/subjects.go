@@ -174,8 +174,7 @@ func newRunInfo(queue, name, user string, id identity) RunInfo {
 }
 
 // Heartbeat keeps a run's attempts alive, as JSON. A worker ends the attempts of a run that has sent no
-// heartbeat for three times the worker's TTL; see endSilentRuns. It ends attempts of older epochs at
-// once.
+// heartbeat for three times the worker's TTL; see endSilentRuns.
 type Heartbeat struct {
 	Version   int    `json:"version"`
 	Run       string `json:"run"`

@@ -174,7 +174,7 @@ func (w *worker) receiveHeartbeat(m *nats.Msg) {
 	b.Run = runKey(userIn(m.Subject), b.Run)
 	w.mu.Lock()
 	r := w.runs[b.Run]
-	older, newer := r != nil && b.Epoch < r.epoch, r != nil && b.Epoch > r.epoch
+	older := r != nil && b.Epoch < r.epoch
 	if r != nil && !older {
 		if r.silent {
 			w.resendLocked(b.Run, b.Epoch+1)
@@ -182,13 +182,9 @@ func (w *worker) receiveHeartbeat(m *nats.Msg) {
 		r.heard, r.suspended, r.silent = w.s.now(), b.Suspended, false
 	}
 	w.mu.Unlock()
-	switch {
-	case older:
-	case b.Over:
+	if b.Over && !older {
 		w.files.CleanUp(b.Run)
 		w.forgetRun(b.Run, b.Epoch+1)
-	case newer:
-		w.refuseEpochs(b.Run, b.Epoch)
 	}
 }
 
