@@ -302,6 +302,7 @@ type Origin struct {
 	Once   bool    // it must not begin again, since it makes files under temporary names
 	Bound  Bound   // on its output; zero for the run's
 	Temp   string  // Making.Temp
+	Life   *Life   // of the persistent worker that it needs; nil for the run's
 }
 
 // origin returns the Origin of an attempt, given the facts o about the attempt here; t.Origin takes

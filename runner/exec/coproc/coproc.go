@@ -27,7 +27,6 @@ type Config struct {
 	Stray       func(task.Slot) io.WriteCloser // returns a writer for stderr that belongs to no record
 	Eager       *task.Task                     // if not nil, its command is started at once, and otherwise when the first record arrives
 	Life        task.Life
-	LifeOf      func(*task.Task) *task.Life // Life of the worker that Run starts for a task; if it is nil or returns nil, Life is used
 }
 
 // Workers is a runner.Streamer. It is safe for concurrent use.
@@ -140,8 +139,8 @@ func (w *Workers) Run(ctx context.Context, a task.Attempt) *task.Result {
 	l := w.loops[a.Slot.ID]
 	if l == nil {
 		life := &w.Life
-		if w.LifeOf != nil {
-			life = cmp.Or(w.LifeOf(a.Task), life)
+		if o := a.Task.Origin; o != nil {
+			life = cmp.Or(o.Life, life)
 		}
 		l = newLoop(w, a.Slot, life)
 		w.loops[a.Slot.ID] = l

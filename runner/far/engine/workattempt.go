@@ -183,6 +183,9 @@ func (w *worker) taskOf(a *Attempt) *task.Task {
 		Records: a.Records, Object: a.Object, Argv: a.Argv, Exec: a.Exec, Shell: a.Shell,
 		Protocol: a.Protocol, Turn: turn,
 	}
+	if !a.ownCommand() {
+		s.Origin.Life = &a.Life
+	}
 	if a.HasStdin {
 		s.Task.Stdin = append([]byte{}, a.Stdin...)
 	}

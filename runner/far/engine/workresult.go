@@ -57,18 +57,6 @@ func (p *publisher) runInSeat(ctx context.Context, h *heldAttempt, a task.Attemp
 	return p.run(ctx, h, a)
 }
 
-// Life returns how long the persistent worker for a task lives, or nil if the task is for the worker's
-// own command. See wiring.Worker.
-func (w *worker) Life(t *task.Task) *task.Life {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	h := w.tasks[t.ID]
-	if h.ownCommand() {
-		return nil
-	}
-	return &h.Attempt.Life
-}
-
 // seatHolder returns the slot of a run that owns the seat for the attempt. It is zero if the task is
 // no record of a persistent worker.
 func (h *heldAttempt) seatHolder() RunSlot {

@@ -88,7 +88,6 @@ type Attached interface {
 type Worker interface {
 	runner.Source // blocks until the run is over
 	runner.Sink
-	Life(*task.Task) *task.Life       // of the persistent worker that the task brings; nil for the worker's own command
 	Executor(local Executor) Executor // returns the executor for the tasks of other runs; local runs them
 	Host() string                     // name of the worker
 }

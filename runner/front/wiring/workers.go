@@ -35,9 +35,7 @@ func checkWorker(o *cli.Options, cfg expand.Config) error {
 func (w *wiring) workerExecutor(local *proc.Local) runner.Executor {
 	cfg := coproc.Config{Local: local, Life: w.opts.Coproc.Life}
 	cfg.Stray = func(s task.Slot) io.WriteCloser { return w.stdout.OpenStderr("worker " + strconv.Itoa(s.ID)) }
-	if w.worker != nil {
-		cfg.LifeOf = w.worker.Life
-	} else if w.opts.Coproc.Eager {
+	if w.worker == nil && w.opts.Coproc.Eager {
 		cfg.Eager = w.source.tasks.Worker()
 	}
 	exec := coproc.New(cfg)
