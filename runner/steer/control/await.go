@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -49,7 +50,7 @@ func (f *follower) sendPast(unfinished []*task.Task) (unknown, err error) {
 		delete(before, t.ID)
 	}
 	if len(before) > 0 {
-		err = f.catchUp()
+		_, err = f.catchUp(math.MaxInt64)
 		f.recordEvents()
 	}
 	ids := slices.Sorted(maps.Keys(before))
@@ -72,13 +73,17 @@ func (f *follower) sendPast(unfinished []*task.Task) (unknown, err error) {
 	return unknown, err
 }
 
-// catchUp waits until the sink, which lags behind the run, has seen all tasks that have ended so far.
-func (f *follower) catchUp() error {
+// catchUp waits until the sink, which lags behind the run, has seen all tasks that have ended so far. late
+// means that it has not within the time of wait.
+func (f *follower) catchUp(wait time.Duration) (late bool, err error) {
 	now, err := f.s.status()
 	if err != nil {
-		return err
+		return false, err
 	}
-	return f.eachWake(f.events, func() (time.Duration, bool) {
-		return minFollow, f.s.sink.finishedCount() >= now.Stats.Finished()
+	end := time.Now().Add(wait)
+	err = f.eachWake(f.events, func() (time.Duration, bool) {
+		late = f.s.sink.finishedCount() < now.Stats.Finished()
+		return minFollow, !late || time.Now().After(end)
 	})
+	return late, err
 }

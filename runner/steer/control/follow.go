@@ -21,7 +21,7 @@ const (
 	// watchGap is how often a watcher checks that its client is still connected, and sends it the
 	// state of the run.
 	watchGap = time.Second
-	// logWait is how long log waits for the output of a task that is about to start.
+	// logWait is how long log waits for the output of a task that is about to start, or has just ended.
 	logWait = time.Second
 )
 
@@ -285,7 +285,8 @@ func (f *follower) logEnded(w *task.Where) error {
 	if w.State == "unknown" {
 		return fmt.Errorf("there is no task %d yet: the tasks are numbered from 1", w.Task)
 	}
-	if err := f.catchUp(); err != nil {
+	late, err := f.catchUp(logWait)
+	if err != nil {
 		return err
 	}
 	p := f.s.records([]uint64{w.Task}, false)[w.Task]
@@ -301,6 +302,8 @@ func (f *follower) logEnded(w *task.Where) error {
 		return nil
 	case w.Held != 0:
 		return fmt.Errorf("task %d has ended, and its output is shown once task %d has ended", w.Task, w.Held)
+	case late:
+		return fmt.Errorf("task %d has ended, but earlier results are still being written: try again later", w.Task)
 	}
 	keeps := "--results DIR keeps it"
 	if f.s.cfg.Ended == nil {
