@@ -11,7 +11,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,35 +138,23 @@ func (r *runRecord) valid() bool {
 }
 
 // ended returns what is stored of tasks that have ended. See control.Details.
-func (d runDir) ended(ids ...uint64) map[uint64]task.EndedTask {
-	all := map[uint64]task.EndedTask{}
+func (d runDir) ended(n int, wanted func(id uint64, o task.Outcome) bool) []task.EndedTask {
 	f, err := d.file(journalFile)
-	if err != nil {
-		return all
-	}
-	defer f.Close()
-	var e endedTask
-	for lines := bufio.NewReader(f); readEnded(lines, &e) == nil; {
-		if slices.Contains(ids, e.Task) {
-			all[e.Task] = task.EndedTask{Facts: e.Facts, Kept: true, Outputs: [2]task.Live{d.output(e.Stdout), d.output(e.Stderr)}}
-		}
-	}
-	return all
-}
-
-// fileSection is a part of a file that closes the file.
-type fileSection struct {
-	*io.SectionReader
-	io.Closer
-}
-
-// output returns a stored output, or nil if it cannot be read.
-func (d runDir) output(p journal.Extent) task.Live {
-	f, err := d.file(outputFile)
 	if err != nil {
 		return nil
 	}
-	return fileSection{p.In(f).SectionReader, f}
+	defer f.Close()
+	return journal.ReadEnded(f, d, n, wanted)
+}
+
+// ReadAt reads a part of the stored outputs.
+func (d runDir) ReadAt(p []byte, at int64) (int, error) {
+	f, err := d.file(outputFile)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return f.ReadAt(p, at)
 }
 
 // readLine decodes a line of JSON into *to.

@@ -54,7 +54,7 @@ func (w *wiring) openControl() error {
 		cfg.PIDs, cfg.Signal = x.PIDs, x.Signal
 	}
 	if w.state != nil {
-		cfg.Ended, cfg.Latest = w.state.EndedTasks, w.state.LatestEnded
+		cfg.Ended = w.state.EndedTasks
 	}
 	if w.feed != nil {
 		cfg.Do, cfg.Feed = w.feed.Do, w.feed.Add

@@ -120,7 +120,7 @@ func serve(t *testing.T, line string) *served {
 	var sinks []runner.Sink
 	if s.queue != nil {
 		rec, sinks = s.queue, append(sinks, s.queue.Commit())
-		see.Ended, see.Latest = s.queue.EndedTasks, s.queue.LatestEnded
+		see.Ended = s.queue.EndedTasks
 	}
 	s.srv = control.Serve(control.Config{Do: s.feed.Do, Feed: s.Add, Details: see, Delay: 1 << 62})
 	s.run = runner.New(cfg, s.feed, s, rec, append(sinks, s.srv.Sink()))

@@ -75,28 +75,10 @@ func (l *contents) dump(w io.Writer) error {
 	return err
 }
 
-// EndedTasks returns the records of ended tasks by ID. In a queue these are the tasks that it still
-// remembers, otherwise those of this run; other IDs are missing from the map. It reads the journal,
-// so it is slow if that is long, and calls wait for one another.
-func (j *Journal) EndedTasks(ids ...uint64) map[uint64]task.EndedTask {
-	found, wanted := map[uint64]task.EndedTask{}, map[uint64]bool{}
-	for _, id := range ids {
-		wanted[id] = true
-	}
-	for _, p := range j.ended(math.MaxInt, func(body []byte, _ task.Outcome) bool { return wanted[uintField(body, "task")] }) {
-		found[p.Task] = p // the last line about a task counts
-	}
-	return found
-}
-
-// LatestEnded returns the records of the last n tasks that ended or, if failed is set, that failed. The
-// latest comes last. Like EndedTasks, it reads the journal.
-func (j *Journal) LatestEnded(n int, failed bool) []task.EndedTask {
-	return j.ended(n, func(_ []byte, o task.Outcome) bool { return !failed || o.Failed() })
-}
-
-// ended returns the records of the last n wanted lines about tasks that ended.
-func (j *Journal) ended(n int, wanted func(body []byte, o task.Outcome) bool) (list []task.EndedTask) {
+// EndedTasks returns the records of the last n wanted ends of tasks, the latest last. In a queue these are of
+// the tasks that it still remembers, otherwise of this run. It reads the journal, so it is slow if that is
+// long, and calls wait for one another.
+func (j *Journal) EndedTasks(n int, wanted func(id uint64, o task.Outcome) bool) []task.EndedTask {
 	j.readMu.Lock()
 	defer j.readMu.Unlock()
 	j.Idle()                             // write pending lines, so that they are found
@@ -105,11 +87,16 @@ func (j *Journal) ended(n int, wanted func(body []byte, o task.Outcome) bool) (l
 		return nil
 	}
 	defer f.Close()
+	return ReadEnded(io.NewSectionReader(f, j.runOffset, math.MaxInt64-j.runOffset), j.out.file, n, wanted)
+}
+
+// ReadEnded is EndedTasks for lines of a journal, with its file of outputs.
+func ReadEnded(lines io.Reader, outputs io.ReaderAt, n int, wanted func(id uint64, o task.Outcome) bool) (list []task.EndedTask) {
 	var s scanner
 	var last [][]byte
-	for ln := range s.lines(io.NewSectionReader(f, j.runOffset, math.MaxInt64-j.runOffset)) {
+	for ln := range s.lines(lines) {
 		var o task.Outcome
-		if string(ln.event) == evEnded && o.UnmarshalText(field(ln.body, "outcome")) == nil && isDone(o) && wanted(ln.body, o) {
+		if string(ln.event) == evEnded && o.UnmarshalText(field(ln.body, "outcome")) == nil && isDone(o) && wanted(uintField(ln.body, "task"), o) {
 			last = append(last, bytes.Clone(ln.body))
 			last = last[max(0, len(last)-n):]
 		}
@@ -118,7 +105,7 @@ func (j *Journal) ended(n int, wanted func(body []byte, o task.Outcome) bool) (l
 		r, _ := parse(body)
 		p := task.EndedTask{Facts: r.Facts, Note: r.Note, Kept: !r.Streamed && !r.Dropped}
 		if p.Kept {
-			p.Outputs = [2]task.Live{r.Stdout.In(j.out.file), r.Stderr.In(j.out.file)}
+			p.Outputs = [2]task.Live{r.Stdout.In(outputs), r.Stderr.In(outputs)}
 		}
 		list = append(list, p)
 	}

@@ -108,7 +108,7 @@ type WrongDir struct{ text string }
 func (e *WrongDir) Error() string { return e.text }
 
 // Journal is the open journal of a run. Its Source is for one goroutine, as are its sinks. Started,
-// Ended, Idle, Unkept, EndedTasks, LatestEnded, Accept, Change, Withdraw, LastID and Close are safe for
+// Ended, Idle, Unkept, EndedTasks, Accept, Change, Withdraw, LastID and Close are safe for
 // concurrent use.
 type Journal struct {
 	// configuration
@@ -126,9 +126,9 @@ type Journal struct {
 
 	// recording
 
-	readMu sync.Mutex // held while EndedTasks or LatestEnded reads the journal
+	readMu sync.Mutex // held while EndedTasks reads the journal
 
-	runOffset int64 // they read from here on
+	runOffset int64 // it reads from here on
 	lock      *os.File
 	out       *outputs // replaced only with readMu, saveMu, syncMu and mu held
 	file      *os.File

@@ -77,7 +77,7 @@ func TestReplayedResult(t *testing.T) {
 }
 
 // TestQueueUnderLoad checks that, while a queue is compacted again and again, it remembers the
-// right tasks, the directory stays small, and LatestEnded returns outputs of the file that the lines
+// right tasks, the directory stays small, and EndedTasks returns outputs of the file that the lines
 // which it has read refer to.
 func TestQueueUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,7 @@ func TestQueueUnderLoad(t *testing.T) {
 					showing.Lock()
 					failed = errors.Join(failed, w.commit.Consume(events), w.shown.Consume(events))
 					showing.Unlock()
-					for _, p := range w.j.LatestEnded(1, false) {
+					for _, p := range w.j.EndedTasks(1, func(uint64, task.Outcome) bool { return true }) {
 						_, err := p.Outputs[0].ReadAt(make([]byte, 5000), 0)
 						failed = errors.Join(failed, err)
 					}

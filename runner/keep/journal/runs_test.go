@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crew/runner/crewtest"
+	"crew/runner/decide/task"
 )
 
 // TestStories runs the rows of testdata/runs.txt and queues.txt. Each is a story of runs: steps of
@@ -106,7 +107,7 @@ func (w *world) see(what string) string {
 		return fmt.Sprint(w.j.Succeeded())
 	case "latest": // the last three
 		var numbers []string
-		for _, p := range w.j.LatestEnded(3, arg != "") {
+		for _, p := range w.j.EndedTasks(3, func(_ uint64, o task.Outcome) bool { return arg == "" || o.Failed() }) {
 			numbers = append(numbers, fmt.Sprint(p.Task))
 		}
 		return strings.Join(numbers, " ")
@@ -156,10 +157,11 @@ func (w *world) seeDirectory(word, arg, what string) string {
 
 // kept returns the record of a task that has ended.
 func (w *world) kept(id uint64) string {
-	p := w.j.EndedTasks(id)[id]
-	if !p.Kept {
+	found := w.j.EndedTasks(1, func(other uint64, _ task.Outcome) bool { return other == id })
+	if len(found) == 0 || !found[0].Kept {
 		return "none"
 	}
+	p := found[0]
 	var out bytes.Buffer
 	n, err := io.Copy(&out, io.NewSectionReader(p.Outputs[0], 0, 1<<40))
 	require.NoError(w.t, err)

@@ -43,12 +43,9 @@ type Details struct {
 	// if none runs. The outputs may be nil; the caller closes them. Live is nil if output is not
 	// kept.
 	Live func(id uint64) (stdout, stderr task.Live, attempt int)
-	// Ended returns the records of ended tasks. Tasks without a record are missing. The caller
-	// closes the outputs.
-	Ended func(ids ...uint64) map[uint64]task.EndedTask
-	// Latest returns the records of the n tasks that ended last or, if failed, of the n that failed
-	// last. The latest comes last. The records have no outputs.
-	Latest func(n int, failed bool) []task.EndedTask
+	// Ended returns the records of the last n wanted ends of tasks, the latest last. Tasks without a
+	// record are missing. The outputs need not be closed.
+	Ended func(n int, wanted func(id uint64, o task.Outcome) bool) []task.EndedTask
 	// Total returns the number of tasks of the whole input, and how many of them are done,
 	// including tasks that earlier runs have done and that were not read yet.
 	Total func(*task.Stats) (tasks, done int64, known bool)

@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -122,8 +123,8 @@ func (k *Sink) lookup(id uint64) *task.Where {
 // them from the journal or, without one, from memory.
 func (s *Server) lastEnded(n int, failed bool) *Reply {
 	reply := &Reply{}
-	if s.cfg.Latest != nil {
-		for _, p := range s.cfg.Latest(n, failed) {
+	if s.cfg.Ended != nil {
+		for _, p := range s.cfg.Ended(n, func(_ uint64, o task.Outcome) bool { return !failed || o.Failed() }) {
 			reply.Wheres = append(reply.Wheres, task.Where{State: "ended", EndedTask: p})
 		}
 		return reply
@@ -170,9 +171,8 @@ func (s *Server) records(ids []uint64, all bool) map[uint64]task.EndedTask {
 	}
 	if all && len(known) < len(ids) && s.cfg.Ended != nil {
 		missing := slices.DeleteFunc(slices.Clone(ids), func(id uint64) bool { return known[id].Task != 0 })
-		for id, p := range s.cfg.Ended(missing...) {
-			closeAll(p.Outputs)
-			known[id] = p
+		for _, p := range s.cfg.Ended(math.MaxInt, func(id uint64, _ task.Outcome) bool { return slices.Contains(missing, id) }) {
+			known[p.Task] = p
 		}
 	}
 	return known

@@ -291,8 +291,10 @@ func (f *follower) logEnded(w *task.Where) error {
 	}
 	p := f.s.records([]uint64{w.Task}, false)[w.Task]
 	if see := f.s.cfg.Ended; see != nil && (!p.Kept || p.Cut != [2]int64{}) {
-		if all := see(w.Task)[w.Task]; all.Kept {
-			p = all
+		for _, all := range see(1, func(id uint64, _ task.Outcome) bool { return id == w.Task }) {
+			if all.Kept {
+				p = all
+			}
 		}
 	}
 	switch {
