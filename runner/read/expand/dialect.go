@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -68,24 +67,16 @@ func bashism(script string) (string, error) {
 	return "", nil
 }
 
-// inWords matches bashisms in the unquoted words of a command, separated by blanks.
-var inWords = [...]struct {
-	name  string // the groups of the pattern are appended
-	match func() *regexp.Regexp
-}{
-	{"== in [ ]", lazily(`^(?:\[|test) (?:[^- ][^ ]*)? == `)},
-	{"set -o pipefail", lazily(`^set .*pipefail`)},
-	{"read -", lazily(`^read (?:-r* )*-r*([adnNst])`)},
-	{"", lazily(`^(\[\[|let|declare|typeset|source|shopt|mapfile|readarray|pushd|popd) `)},
-}
+// inWords matches commands, as the text of their unquoted words separated by blanks, that hold a
+// bashism: the text of a group.
+var inWords = lazily(`^(?:(?:\[|test) (?:[^- ][^ ]*)? (==)|(set .*pipefail)|(read (?:-r* )*-r*[adnNst])` +
+	`|(\[\[|let|declare|typeset|source|shopt|mapfile|readarray|pushd|popd)) `)
 
 // inCommand returns the first bashism in a command, or "".
 func inCommand(call *syntax.CallExpr) string {
 	words := join(call.Args, " ", (*syntax.Word).Lit)
-	for _, b := range inWords {
-		if m := b.match().FindStringSubmatch(words + " "); m != nil {
-			return b.name + strings.Join(m[1:], "")
-		}
+	if m := inWords().FindStringSubmatch(words + " "); m != nil {
+		return strings.Join(m[1:], "")
 	}
 	if name := call.Args[0].Lit(); os.Getenv(functionPrefix+name+functionSuffix) != "" {
 		return "the function " + name
