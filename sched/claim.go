@@ -8,7 +8,7 @@ type Claim struct {
 	Units  []Units
 }
 
-// Units are N units of a limit: one of Limits.Caps or, for other names, of a Slot.Stock.
+// Units are N units of a limit: one of Limits.Caps or, for other names, of Slot.Offers.
 type Units struct {
 	Name string // not empty
 	N    int    // in a claim, from 1 to all units; for a limit of hosts, it may exceed them
@@ -30,7 +30,7 @@ func (d *Dispatcher) patience() int { return 4 * d.slots.places(d.slots.ids).all
 //  5. An item takes all its places, and its units of a host, on one host. They are reserved on one host,
 //     but the item may still start on another.
 type claims struct {
-	caps     Stock
+	caps     stock
 	lines    []*line       // none is empty
 	reserved map[any]*line // for which line a counter, or the places of a host, are reserved, as of the latest serveLines
 }
@@ -49,10 +49,10 @@ type line struct {
 // counter returns the counter of a limit, on host at if hosts offer the limit; nil if there is
 // none.
 func (c *claims) counter(limit string, at *host) *counter {
-	if own := c.caps[limit]; own != nil || at == nil || at.stock == nil {
+	if own := c.caps[limit]; own != nil || at == nil {
 		return own
 	}
-	return (*at.stock)[limit]
+	return at.stock[limit]
 }
 
 // stranded reports whether a claim includes units that no host has.

@@ -56,7 +56,7 @@ const (
 	ForRate    Wait = "rate"     // Limits.Rate
 	ForToken   Wait = "token"    // Limits.AllowSlot
 	ForMachine Wait = "load"     // Limits.Allow
-	ForStock   Wait = "offers"   // a Slot.Stock with the units that it claims
+	ForStock   Wait = "offers"   // Slot.Offers with the units that it claims
 )
 
 // NewDispatcher returns a Dispatcher for a policy without items and slots. A serial policy limits
@@ -64,7 +64,7 @@ const (
 func NewDispatcher(p Policy, limits Limits) *Dispatcher {
 	d := &Dispatcher{
 		Policy: p, slots: p.base(), limits: limits,
-		claims: claims{caps: *NewStock(limits.Caps), reserved: map[any]*line{}},
+		claims: claims{caps: newStock(limits.Caps), reserved: map[any]*line{}},
 	}
 	if p.Serial() {
 		d.limits.PerKey = 0

@@ -241,7 +241,7 @@ func (d *driver) noteTaken(it *Item, slot int, waited bool) {
 		holds(d.t, !d.d.Serial() || it.Key != h.Key, "%v starts beside %v of its key", it, h)
 	}
 	d.w.held[slot]++
-	d.running = append(d.running, holding{Item: it, slot: slot, joins: d.w.joins[slot], stock: d.w.slots[slot].Stock})
+	d.running = append(d.running, holding{Item: it, slot: slot, joins: d.w.joins[slot], stock: d.w.slots[slot].Offers})
 }
 
 func (d *driver) finish(i int, again bool) {
@@ -314,7 +314,7 @@ func (d *driver) someLabels() (labels []uint64) {
 }
 
 func (d *driver) join(s Slot) {
-	s.Stock = d.stocks[s.Host]
+	s.Offers = d.stocks[s.Host]
 	d.w.slots[s.ID] = s
 	d.w.joins[s.ID]++
 	for _, l := range s.Labels {

@@ -59,7 +59,7 @@ func (s *slots) slotFor(stableKey uint64) int {
 	var most uint64
 	for _, h := range s.hosts {
 		// Since mix is a bijection, two hosts have the same weight only if they have the same ID, and
-		// differ in stock.
+		// differ in offers.
 		switch w := mix(stableKey ^ mix(h.id)); {
 		case ids == nil || w > most:
 			ids, most = h.ids, w

@@ -15,9 +15,8 @@ type limits struct {
 	rate     rateModel
 	keyRate  rateModel
 	claims   []*Claim
-	stocks   [hostsUsed]*Stock // of the hosts
-	has      map[*Stock][]Units
-	granted  []holding // items that have not started, with ReportsStarts
+	stocks   [hostsUsed]*[]Units // of the hosts
+	granted  []holding           // items that have not started, with ReportsStarts
 	starts   []time.Time
 	startsOf map[uint64][]time.Time // of each key
 }
@@ -48,7 +47,7 @@ func someWindow(r *rand.Rand) rateModel {
 // someLimits returns limits, and claims on them. Claims of several places, or of units of hosts,
 // are only for policies in which every slot takes every item: shared.
 func someLimits(r *rand.Rand, shared bool) limits {
-	l := limits{limited: true, rate: someWindow(r), keyRate: someWindow(r), has: map[*Stock][]Units{}, startsOf: map[uint64][]time.Time{}}
+	l := limits{limited: true, rate: someWindow(r), keyRate: someWindow(r), startsOf: map[uint64][]time.Time{}}
 	l.Limits = Limits{
 		PerKey: r.IntN(4), Rate: l.rate.rate(), KeyRate: l.keyRate.rate(), Delay: Rate{Every: time.Duration(r.IntN(2)*r.IntN(10)) * time.Millisecond}, ReportsStarts: r.IntN(2) == 0,
 	}
@@ -72,8 +71,7 @@ func someLimits(r *rand.Rand, shared bool) limits {
 	if shared && r.IntN(2) == 0 {
 		for host, all := range [...][]int{{1, 4}, {2}, {3, 1}} {
 			has := units(len(l.Caps), all)
-			l.stocks[host] = NewStock(has)
-			l.has[l.stocks[host]] = has
+			l.stocks[host] = &has
 		}
 		if own {
 			claim("1x3 4x4 1x3+2x4 2p+1x3 1x5")
@@ -86,7 +84,7 @@ func someLimits(r *rand.Rand, shared bool) limits {
 
 // taken returns how many units of a limit the running items hold; of a limit of hosts, in one
 // stock.
-func (d *driver) taken(limit string, of *Stock) (n int) {
+func (d *driver) taken(limit string, of *[]Units) (n int) {
 	for _, h := range d.running {
 		if h.Claim == nil || of != nil && h.stock != of {
 			continue
@@ -100,12 +98,20 @@ func (d *driver) taken(limit string, of *Stock) (n int) {
 	return n
 }
 
+// offered returns the units of a stock, which may be nil.
+func offered(stock *[]Units) []Units {
+	if stock == nil {
+		return nil
+	}
+	return *stock
+}
+
 // exceeds reports whether c claims more units of hosts than a stock has or, with left, than it has
 // left.
-func (d *driver) exceeds(stock *Stock, c *Claim, left bool) bool {
+func (d *driver) exceeds(stock *[]Units, c *Claim, left bool) bool {
 	return c != nil && slices.ContainsFunc(c.Units, func(u Units) bool {
 		all := 0
-		for _, has := range d.has[stock] {
+		for _, has := range offered(stock) {
 			if has.Name == u.Name {
 				all = has.N
 			}
@@ -121,7 +127,7 @@ func (d *driver) exceeds(stock *Stock, c *Claim, left bool) bool {
 func (d *driver) widest(c *Claim) (most int) {
 	var of [len(d.stocks)]int
 	for _, id := range d.w.ids {
-		if s := d.w.slots[id]; !d.exceeds(s.Stock, c, false) {
+		if s := d.w.slots[id]; !d.exceeds(s.Offers, c, false) {
 			of[s.Host] += d.w.cap(id)
 			most = max(most, of[s.Host])
 		}
@@ -145,7 +151,7 @@ func (d *driver) checkStart(h *holding) {
 	for _, u := range d.Caps {
 		holds(d.t, d.taken(u.Name, nil) <= u.N, "too many of %v", u)
 	}
-	for _, u := range d.has[h.stock] {
+	for _, u := range offered(h.stock) {
 		holds(d.t, d.taken(u.Name, h.stock) <= u.N, "too many of %v of a host", u)
 	}
 	holds(d.t, !d.exceeds(h.stock, h.Claim, false), "the host does not have %+v", h.Claim)
@@ -209,5 +215,5 @@ func (d *driver) mustWait(it *Item, h *host) bool {
 	}
 	kept := d.d.reserved[h] != nil || slices.ContainsFunc(it.Claim.Units, func(u Units) bool { return d.d.reserved[d.d.counter(u.Name, h)] != nil })
 	n := d.d.slots.places(h.ids)
-	return kept || n.all-n.taken < max(1, min(it.Claim.Places, d.widest(it.Claim))) || d.exceeds(h.stock, it.Claim, true)
+	return kept || n.all-n.taken < max(1, min(it.Claim.Places, d.widest(it.Claim))) || d.exceeds(h.offers, it.Claim, true)
 }

@@ -47,7 +47,7 @@ type holding struct {
 	slot   int
 	joins  int // of the slot when it took the item
 	places int
-	stock  *Stock // of the host
+	stock  *[]Units // of the host
 }
 
 // modelled is a policy under test, and its model if there is one.

@@ -50,7 +50,7 @@ type Slot struct {
 	Host   uint64   // StableHash of its machine's name; 0 for this machine
 	Places int      // how many items it holds at once; less than 1 counts as 1
 	Labels []uint64 // hashes of its labels, for "topic"
-	Stock  *Stock   // units that its host offers; nil for none; only a Dispatcher looks at it
+	Offers *[]Units // units that its host offers, shared by the slots with this pointer; nil for none; only a Dispatcher looks at it; a name in Limits.Caps has no effect
 }
 
 // Choice says which slots would take an item.

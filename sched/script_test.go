@@ -41,7 +41,7 @@ type script struct {
 	t       *testing.T
 	last    uint64
 	claims  map[string]*Claim
-	stocks  map[string]*Stock
+	stocks  map[string]*[]Units
 	items   map[int]*Item
 	running []placed
 	names   map[uint64]string // of keys
@@ -67,7 +67,7 @@ func newScript(t *testing.T, name string, o options) *script {
 	return &script{
 		t:          t,
 		Dispatcher: NewDispatcher(New(name, topics), limits),
-		items:      map[int]*Item{}, claims: map[string]*Claim{}, stocks: map[string]*Stock{}, names: map[uint64]string{}, ended: map[string]int{},
+		items:      map[int]*Item{}, claims: map[string]*Claim{}, stocks: map[string]*[]Units{}, names: map[uint64]string{}, ended: map[string]int{},
 	}
 }
 
@@ -176,9 +176,10 @@ func (s *script) join(ids []int, o options) {
 		}
 		if all := o["stock"]; all != "" {
 			if s.stocks[o["host"]] == nil {
-				s.stocks[o["host"]] = NewStock(units(len(s.caps), numbers(all)))
+				has := units(len(s.caps), numbers(all))
+				s.stocks[o["host"]] = &has
 			}
-			at.Stock = s.stocks[o["host"]]
+			at.Offers = s.stocks[o["host"]]
 		}
 		s.Join(at)
 	}

@@ -30,12 +30,15 @@ func (s *slots) Join(in Slot) {
 	for len(s.byID) <= in.ID {
 		s.byID = append(s.byID, slot{})
 	}
-	i := slices.IndexFunc(s.hosts, func(h *host) bool { return h.id == in.Host && h.stock == in.Stock })
-	if i < 0 {
-		i = len(s.hosts)
-		s.hosts = append(s.hosts, &host{id: in.Host, stock: in.Stock})
+	h, x := &host{id: in.Host, offers: in.Offers}, &s.byID[in.ID]
+	if i := slices.IndexFunc(s.byID, func(x slot) bool { return x.host != nil && x.host.id == in.Host && x.host.offers == in.Offers }); i >= 0 {
+		h = s.byID[i].host // perhaps of slots that have left, whose items still hold its units
+	} else if in.Offers != nil {
+		h.stock = newStock(*in.Offers)
 	}
-	h, x := s.hosts[i], &s.byID[in.ID]
+	if len(h.ids) == 0 {
+		s.hosts = append(s.hosts, h)
+	}
 	in.Places = max(in.Places, 1)
 	x.Slot, x.host, x.servedLast = in, h, false
 	for _, ids := range [...]*[]int{&s.ids, &h.ids} {

@@ -1,22 +1,21 @@
 package sched
 
-// Stock counts the units that a host offers, for all its slots. It belongs to one Dispatcher.
-// NewStock makes one. A name in Limits.Caps has no effect.
-type Stock map[string]*counter
+// stock counts the units of limits, by name.
+type stock map[string]*counter
 
-// NewStock returns a Stock with the given units.
-func NewStock(all []Units) *Stock {
-	s := Stock{}
+func newStock(all []Units) stock {
+	s := stock{}
 	for _, u := range all {
 		s[u.Name] = &counter{all: u.N}
 	}
-	return &s
+	return s
 }
 
-// host is a group of slots with the same host and stock. An item that claims several places, or
+// host is a group of slots with the same host and offers. An item that claims several places, or
 // units of hosts, finds them all in one.
 type host struct {
-	id    uint64 // Slot.Host
-	stock *Stock // nil for none
-	ids   []int  // of the slots, ascending
+	id     uint64 // Slot.Host
+	offers *[]Units
+	stock  stock // of these
+	ids    []int // of the slots, ascending
 }

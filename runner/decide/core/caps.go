@@ -18,27 +18,6 @@ type unit struct{ limit, name string }
 
 func rateOf(r task.Rate) sched.Rate { return sched.NewRate(r.N, r.Period, r.Burst) }
 
-// stock returns the units that a host offers. All slots with the same offers share them.
-func (c *Core) stock(o *[]task.Need) *sched.Stock {
-	if o == nil {
-		return nil
-	}
-	for _, at := range c.pool.slots {
-		if at.latest != nil && at.latest.Offers == o {
-			return at.stock
-		}
-	}
-	return sched.NewStock(unitsOf(*o))
-}
-
-// unitsOf returns needs, or offers, in the form of package sched.
-func unitsOf(needs []task.Need) (list []sched.Units) {
-	for _, n := range needs {
-		list = append(list, sched.Units(n))
-	}
-	return list
-}
-
 // claim returns the claim of a task, or nil if it needs just one place. It fails if the task needs
 // more than there is.
 func (c *caps) claim(t *task.Task) (*sched.Claim, error) {
@@ -48,7 +27,7 @@ func (c *caps) claim(t *task.Task) (*sched.Claim, error) {
 	if err := task.CheckNeeds(c.list, t.Asked.Needs, c.fromHosts); err != nil {
 		return nil, err
 	}
-	return &sched.Claim{Places: max(t.Asked.Weight, 1), Units: unitsOf(t.Asked.Needs)}, nil
+	return &sched.Claim{Places: max(t.Asked.Weight, 1), Units: t.Asked.Needs}, nil
 }
 
 // takeUnits gives an attempt the units that its task needs, the first ones that are free.

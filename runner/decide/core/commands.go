@@ -28,7 +28,7 @@ func (c *Core) Do(cmd task.Command) (reply task.Reply) {
 	case task.Grow:
 		reply.Err = c.resize(cmd.N + len(c.pool.ownSlots()))
 	case task.Join:
-		reply.Slots = c.pool.join(cmd.Slot, c.stock(cmd.Slot.Offers), max(cmd.N, 1))
+		reply.Slots = c.pool.join(cmd.Slot, max(cmd.N, 1))
 	case task.Leave:
 		c.leave(cmd.N)
 	case task.Pause:

@@ -29,8 +29,7 @@ type slot struct {
 	id       int
 	current  *task.Slot // nil if the slot has left
 	latest   *task.Slot // current or, if the slot has left, its last value; nil before the first
-	stock    *sched.Stock
-	attempts []*entry // tasks that hold the slot, in order, even after it has left
+	attempts []*entry   // tasks that hold the slot, in order, even after it has left
 	stream   stream
 }
 
@@ -44,11 +43,11 @@ func (p *pool) ownSlots() (ids []int) {
 	return ids
 }
 
-// join adds n slots like s with a stock, under the lowest free IDs, and returns these. An ID is not
+// join adds n slots like s, under the lowest free IDs, and returns these. An ID is not
 // given to another host while an attempt still runs under it.
-func (p *pool) join(s task.Slot, stock *sched.Stock, n int) (ids []int) {
+func (p *pool) join(s task.Slot, n int) (ids []int) {
 	s.Cap, s.Host = max(s.Cap, 1), task.HostName(s.Host)
-	joining := sched.Slot{Places: s.Cap + p.aheadMax, Stock: stock}
+	joining := sched.Slot{Places: s.Cap + p.aheadMax, Offers: s.Offers}
 	if s.Host != "" {
 		joining.Host = sched.StableHash(s.Host)
 	}
@@ -64,7 +63,7 @@ func (p *pool) join(s task.Slot, stock *sched.Stock, n int) (ids []int) {
 			continue
 		}
 		added := s
-		at.current, at.latest, at.stock = &added, &added, stock
+		at.current, at.latest = &added, &added
 		p.joined++
 		p.capacity += s.Cap
 		if len(at.attempts) == 0 {
@@ -142,7 +141,7 @@ func (p *pool) resize(n, window int) {
 	own := p.ownSlots()
 	n = max(n, 1)
 	if n > len(own) {
-		p.join(task.Slot{Cap: window}, nil, n-len(own))
+		p.join(task.Slot{Cap: window}, n-len(own))
 	} else if n < len(own) {
 		p.leave(own[n:]...)
 	}

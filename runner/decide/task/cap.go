@@ -7,13 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"crew/sched"
 )
 
 // Need is the number of units that a task takes of a named limit while an attempt runs.
-type Need struct {
-	Name string
-	N    int // units, at least 1
-}
+type Need = sched.Units
 
 // Cap is a named limit: attempts that run at the same time hold different units of it.
 type Cap struct {
@@ -96,7 +95,7 @@ func ParseNeeds(s string) (needs []Need, err error) {
 		if err != nil || n < 1 || !IsCapName(name) {
 			return nil, fmt.Errorf("is no list of names such as gpu or db:2,net: %q", Shorten(item, 40))
 		}
-		needs = append(needs, Need{name, int(n)})
+		needs = append(needs, Need{Name: name, N: int(n)})
 	}
 	slices.SortFunc(needs, func(a, b Need) int { return strings.Compare(a.Name, b.Name) })
 	for i := range needs[1:] {

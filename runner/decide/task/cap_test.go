@@ -61,7 +61,7 @@ func TestUnitsFillMarks(t *testing.T) {
 
 // A task that runs again keeps the terms about its needs, and loses those about its first start.
 func TestAgainKeepsWhatATaskTakes(t *testing.T) {
-	needs := []Need{{"gpu", 1}}
+	needs := []Need{{Name: "gpu", N: 1}}
 	for _, c := range []struct{ was, want *Terms }{
 		{nil, nil},
 		{&Terms{Rank: -3, After: []uint64{1}, Name: "n"}, nil},
