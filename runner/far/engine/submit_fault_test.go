@@ -423,6 +423,7 @@ func TestSilentRun(t *testing.T) {
 				w.crew.mu.Unlock()
 				require.Equal(t, since < silence, held.Records != nil, "the attempt is kept while its run may be suspended")
 			}
+			w.silence(2 * suspendedFor)
 			ends := w.ends()
 			beat()
 			fin := crewtest.Receive(t, ends, "the end of the attempt")

@@ -188,7 +188,8 @@ func (w *worker) receiveHeartbeat(m *nats.Msg) {
 	}
 }
 
-// endSilentRuns ends the attempts of runs without a recent heartbeat.
+// endSilentRuns ends the attempts of runs without a recent heartbeat. A run that reappears within keptFor
+// learns of it.
 func (w *worker) endSilentRuns() {
 	most, connected := max(silentTTLs*w.Engine.TTL, minSilent), w.s.nc.IsConnected()
 	if connected {
@@ -206,16 +207,13 @@ func (w *worker) endSilentRuns() {
 			r.heard = now
 		}
 		since := now - r.heard
-		if since <= most || r.suspended && since <= suspendedFor && w.state != draining {
+		again := r.silent
+		if since <= most || again && since <= keptFor || r.suspended && since <= suspendedFor && w.state != draining {
 			continue
 		}
 		attempts := w.beforeEpochLocked(run, maxEpoch)
-		again := r.silent
-		switch {
-		case len(attempts) == 0 || again && since > suspendedFor:
+		if again || len(attempts) == 0 {
 			delete(w.runs, run)
-		case again:
-			continue
 		}
 		r.silent, r.heard, silent[run] = true, now, len(attempts)
 		tasks = append(tasks, w.stopLocked(stopSilent, attempts...)...)
