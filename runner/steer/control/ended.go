@@ -162,15 +162,17 @@ func (s *Server) addRecords(list []task.Where, all bool) {
 // the journal, without outputs.
 func (s *Server) records(ids []uint64, all bool) map[uint64]task.EndedTask {
 	known := map[uint64]task.EndedTask{}
-	list, _ := s.sink.remembered()
-	for _, w := range list {
-		if w.Blocking == nil && slices.Contains(ids, w.Task) {
-			w.Kept = w.Kept || s.cfg.Live != nil
-			known[w.Task] = w.ForClients(time.Now()).EndedTask
+	var missing []uint64
+	for _, id := range ids {
+		if w := s.sink.lookup(id); w == nil || w.Blocking != nil {
+			missing = append(missing, id)
+		} else {
+			p := w.ForClients(time.Now()).EndedTask
+			p.Kept = p.Kept || s.cfg.Live != nil
+			known[id] = p
 		}
 	}
-	if all && len(known) < len(ids) && s.cfg.Ended != nil {
-		missing := slices.DeleteFunc(slices.Clone(ids), func(id uint64) bool { return known[id].Task != 0 })
+	if all && len(missing) > 0 && s.cfg.Ended != nil {
 		for _, p := range s.cfg.Ended(math.MaxInt, func(id uint64, _ task.Outcome) bool { return slices.Contains(missing, id) }) {
 			known[p.Task] = p
 		}

@@ -51,7 +51,7 @@ func steer(op task.Op) op {
 			cmd, err = selection(r, op)
 		case task.Retry, task.Hold, task.Release, task.Move:
 			if !r.Last {
-				cmd.N = -1
+				cmd.N = -1 // a move goes to the front
 			}
 			if len(r.Tasks) == 0 {
 				err = badRequest("%s needs tasks", r.Op)
