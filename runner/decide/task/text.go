@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,22 +176,12 @@ func (t *Task) LabelApart() string {
 
 // hasWord reports whether w is in s with no letter or digit next to it.
 func hasWord(s, w string) bool {
-	for at := 0; w != ""; at++ {
-		i := strings.Index(s[at:], w)
-		if i < 0 {
-			return false
-		}
-		at += i
-		l, _ := utf8.DecodeLastRuneInString(s[:at])
-		r, _ := utf8.DecodeRuneInString(s[at+len(w):])
-		if !alphanumeric(l) && !alphanumeric(r) {
-			return true
-		}
+	if w == "" || !strings.Contains(s, w) { // the pattern takes long
+		return false
 	}
-	return false
+	found, _ := regexp.MatchString(`(^|[^\pL\pN])`+regexp.QuoteMeta(w)+`($|[^\pL\pN])`, s)
+	return found
 }
-
-func alphanumeric(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // Shorten cuts s after at most n bytes, between characters, and adds an ellipsis if it has cut
 // anything.
