@@ -11,8 +11,8 @@ import (
 func init() {
 	const head = "TZif2.......................................TZif2..................................\x01...\x02......?." // . stands for a zero
 	form := os.Getenv("TZ")
-	if !strings.ContainsAny(form, "0123456789") || strings.ContainsAny(form, ":/") {
-		return
+	if i := strings.IndexAny(form, "0123456789"); i < 0 || strings.ContainsAny(form[:i], ":/") {
+		return // a name, such as Etc/GMT-9
 	}
 	zone, _ := time.LoadLocationFromTZData(form, []byte(strings.ReplaceAll(head, ".", "\x00")+"\n"+form+"\n"))
 	if name, _ := time.Now().In(zone).Zone(); name != "?" {
