@@ -19,6 +19,7 @@ type object struct {
 	outputs bool // include stdout and stderr
 	records Records
 	buf     []byte
+	valid   [][2]bool // which outputs of each attempt are UTF-8
 	check   utf8Check
 	escape  escaper
 }
@@ -32,15 +33,18 @@ type Records struct {
 
 // write writes the object of a task with result r.
 func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
+	if err := j.checkOutputs(r); err != nil {
+		return err
+	}
 	j.buf = j.appendFacts(j.buf[:0], t, r)
 	if len(r.Before) > 0 {
 		j.buf = append(task.AppendName(j.buf, "attempts"), '[')
-		for _, b := range r.Before {
+		for i, b := range r.Before {
 			f := b.Facts()
 			f.Task, f.Key = 0, "" // the outer object has them
 			j.buf = f.AppendOpen(j.buf)
 			if !b.Earlier {
-				if err := j.appendOutputs(w, b); err != nil {
+				if err := j.appendOutputs(w, b, j.valid[i]); err != nil {
 					return err
 				}
 			}
@@ -51,7 +55,7 @@ func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 	if r.Omitted > 0 {
 		j.buf = task.AppendInt(j.buf, "omitted", int64(r.Omitted))
 	}
-	if err := j.appendOutputs(w, r); err != nil {
+	if err := j.appendOutputs(w, r, j.valid[len(r.Before)]); err != nil {
 		return err
 	}
 	j.buf = append(j.buf, "}\n"...)
@@ -59,22 +63,32 @@ func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 	return err
 }
 
+// checkOutputs sets valid. It reads all outputs, so that write does not stop in the middle of an object
+// at one that cannot be read.
+func (j *object) checkOutputs(r *task.Result) (err error) {
+	j.valid = j.valid[:0]
+	for _, a := range append(r.Before[:len(r.Before):len(r.Before)], r) {
+		var valid [2]bool
+		for i, o := range [...]task.Output{a.Stdout, a.Stderr} {
+			if j.outputs && !a.Earlier {
+				if valid[i], err = j.check.valid(o); err != nil {
+					return err
+				}
+			}
+		}
+		j.valid = append(j.valid, valid)
+	}
+	return nil
+}
+
 // appendOutputs appends both outputs to the object, if they are included. It writes buf and the
 // outputs to w, and leaves the rest in buf.
-func (j *object) appendOutputs(w io.Writer, r *task.Result) error {
+func (j *object) appendOutputs(w io.Writer, r *task.Result, valid [2]bool) error {
 	if !j.outputs {
 		return nil
 	}
-	outputs := [...]task.Output{r.Stdout, r.Stderr}
-	var valid [2]bool
-	for i, o := range outputs { // before anything is written, because that reads the outputs
-		var err error
-		if valid[i], err = j.check.valid(o); err != nil {
-			return err
-		}
-	}
 	for i, name := range [...]string{"stdout", "stderr"} {
-		o := outputs[i]
+		o := [...]task.Output{r.Stdout, r.Stderr}[i]
 		if task.Length(o) == 0 {
 			j.buf = task.AppendText(j.buf, name, "")
 			continue
