@@ -169,7 +169,7 @@ func (s *Stdout) removeLines(id uint64) *task.Result {
 	return &l.held // its writers are closed
 }
 
-// piece is how many bytes are gathered before a write, and the maximum size of an output that is
+// piece is how many bytes are gathered for a write, and the maximum size of an output that is
 // copied instead of streamed.
 const piece = 64 << 10
 

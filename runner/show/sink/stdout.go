@@ -67,7 +67,7 @@ func NewStdout(scr *Screen, cfg StdoutConfig) *Stdout {
 	s := &Stdout{cfg: cfg, scr: scr, turn: 1}
 	s.ports = [2]port{{w: scr.out}, {w: scr.err, stderr: true}}
 	for stream := range s.bufs {
-		s.bufs[stream] = bufio.NewWriterSize(&s.ports[stream], piece)
+		s.bufs[stream] = bufio.NewWriterSize(&s.ports[stream], 2*piece)
 	}
 	s.object = object{outputs: cfg.Plan.Show == task.ShowObjects, records: cfg.Records}
 	if cfg.Plan.Order {
@@ -246,13 +246,14 @@ func (s *Stdout) prefix(t *task.Task, slot int, host string, units []task.Units)
 	return t.TagOn(slot, host, units) + "\t"
 }
 
-// writer returns the writer for a stream. It keeps other writers out until the end of the batch.
+// writer returns the writer for the next output of a stream. It keeps other writers out until the end of the
+// batch. An output of up to a piece is written at once, as other programs may write to the same file.
 func (s *Stdout) writer(stream int) io.Writer {
 	if !s.locked {
 		s.scr.mu.Lock()
 		s.locked = true
 	}
-	if s.bufs[1-stream].Buffered() > 0 {
+	if s.bufs[1-stream].Buffered() > 0 || s.bufs[stream].Buffered() > piece {
 		s.flush()
 	}
 	return s.bufs[stream]

@@ -103,3 +103,26 @@ func TestFullSpoolStopsTheRun(t *testing.T) {
 		require.Error(t, err)
 	}
 }
+
+// lineEnds counts the writes that end a line, and the others.
+type lineEnds map[bool]int
+
+func (l lineEnds) Write(p []byte) (int, error) {
+	l[p[len(p)-1] == '\n']++
+	return len(p), nil
+}
+
+func TestOutputsAreNotSplitBetweenWrites(t *testing.T) {
+	for _, plan := range []task.Plan{{}, {Tag: true}, {Order: true}, {Show: task.ShowObjects}} {
+		out := lineEnds{}
+		s := NewStdout(NewScreen(out, io.Discard), StdoutConfig{Plan: plan, Store: newStore(t, 1<<20)})
+		var events []task.Event
+		for id := uint64(1); id < 30; id++ {
+			events = append(events, spoken(t, newStore(t, 1<<20), id, strings.Repeat("x", 20_000)+"\n", ""))
+		}
+		consume(t, s, append(events, task.Event{Kind: task.Released, ID: 1, Last: 29})...)
+		require.Less(t, 1, out[true])
+		require.Less(t, out[true], 15)
+		require.Zero(t, out[false])
+	}
+}
