@@ -63,8 +63,7 @@ func (j *object) write(w io.Writer, t *task.Task, r *task.Result) error {
 	return err
 }
 
-// checkOutputs sets valid. It reads all outputs, so that write does not stop in the middle of an object
-// at one that cannot be read.
+// checkOutputs sets valid. If an output cannot be read, it returns the error before anything is written.
 func (j *object) checkOutputs(r *task.Result) (err error) {
 	j.valid = j.valid[:0]
 	for _, a := range append(r.Before[:len(r.Before):len(r.Before)], r) {

@@ -15,7 +15,7 @@ func createList() (*os.File, error) {
 	name := "crew-again-" + time.Now().UTC().Format("20060102T150405Z") + "-*.list"
 	dir := listDir()
 	if dir != "" && os.MkdirAll(dir, 0o700) == nil {
-		lists, _ := fs.Glob(os.DirFS(dir), "crew-again-*.list") // in the order of their times
+		lists, _ := fs.Glob(os.DirFS(dir), "crew-again-[0-9]*T[0-9]*Z-[0-9]*.list") // in the order of their times
 		for _, old := range lists[:max(0, len(lists)-(maxLists-1))] {
 			os.Remove(filepath.Join(dir, old))
 		}
@@ -27,7 +27,7 @@ func createList() (*os.File, error) {
 }
 
 // listDir returns the directory for lists according to the XDG Base Directory Specification, or ""
-// if there is none. All files in it are crew's.
+// if there is none. All lists with a time in their names are crew's.
 func listDir() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "crew/again")
