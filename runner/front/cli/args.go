@@ -38,7 +38,7 @@ func (c *command) split(args []string) (line, error) {
 		case len(arg) < 2 || arg[0] != '-', c.operands == takesSize && isNumber(arg[1:]), c.operands == takesTopic:
 			if !c.optionsAnywhere() {
 				l.operands = args
-				return l, nil
+				return l, l.checkHeader()
 			}
 			l.operands, args = append(l.operands, arg), next
 			continue
@@ -56,6 +56,14 @@ func (c *command) split(args []string) (line, error) {
 		l.uses = append(l.uses, uses...)
 	}
 	return l, nil
+}
+
+// checkHeader refuses the colon that can follow --header in GNU parallel.
+func (l *line) checkHeader() error {
+	if n := len(l.uses); n > 0 && l.uses[n-1].opt.name == "header" && l.operands[0] == ":" {
+		return &UsageError{"--header takes only a number", "drop the : after it"}
+	}
+	return nil
 }
 
 // hintWorker returns err, the error for arg, with another hint if arg is probably an option of an unquoted

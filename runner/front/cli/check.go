@@ -129,8 +129,6 @@ func (o *Options) stateName(name string) string {
 		return o.Do
 	case name == "command" && len(c.Words) > 0:
 		return "the command " + task.Quote(task.Shorten(c.Words[0], 40))
-	case name == "colon" && len(c.Words) > 0 && c.Words[0] == ":":
-		return ":"
 	case name == "varied-dir" && o.variesDir():
 		return "a template as --workdir"
 	case name == "values" && len(in.Groups) > 0:

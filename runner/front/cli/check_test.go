@@ -84,7 +84,7 @@ func lineOf(conds []string) (c *command, args []string) {
 
 // states maps conditions that are no options to words that make them hold.
 var states = map[string]string{
-	"command": "cat", "colon": ":", "values": "::: a", "product": "::: a ::: b", "numbered": "{#}", "placed": "{%}", "in-times": "--joblog=X",
+	"command": "cat", "values": "::: a", "product": "::: a ::: b", "numbered": "{#}", "placed": "{%}", "in-times": "--joblog=X",
 	"unused": "{}", "varied-dir": "--workdir={}", "shorter": "--retry-max-delay=1ms", "fewer": "--max-jobs=1", "operands": "",
 }
 
