@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -214,7 +215,7 @@ func TestDoorOrders(t *testing.T) {
 		d := b.dispatcher(noProcess)
 		s, owner := b.connect(nil), b.connect(nil)
 		s.setUser("ann")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		long := requestFor(s, strings.Repeat("n", 3000))
 		require.Error(t, s.handOver(ctx, long, spool.Text("x"), 1))
@@ -224,6 +225,15 @@ func TestDoorOrders(t *testing.T) {
 		require.NoError(t, s.handOver(ctx, record, spool.Text("x"), 1))
 		require.Len(t, d.all(), 1)
 		time.Sleep(time.Minute) // until owner has reconnected
+		_, err := owner.nc.Subscribe(doorSubject("ann", "old"), func(m *nats.Msg) {
+			own := strconv.AppendInt([]byte(`"version":`), Version, 10)
+			answer, err := owner.nc.RequestWithContext(ctx, dispatchSubject("ann"), bytes.Replace(m.Data, own, []byte(`"version":1`), 1))
+			require.NoError(t, err)
+			require.NoError(t, m.Respond(answer.Data))
+		})
+		require.NoError(t, err)
+		_, err = s.askUntilDone(ctx, doorSubject("ann", "old"), Order{})
+		require.ErrorContains(t, err, "install the same version of crew")
 		require.NoError(t, owner.forget(record.Run))
 		require.Empty(t, d.all())
 	})

@@ -211,7 +211,7 @@ func (s *session) askUntilDone(ctx context.Context, subject string, o Order) (An
 		switch {
 		case a.None:
 			return a, errNoRun
-		case err == nil || errors.Is(err, nats.ErrConnectionClosed) || ctx.Err() != nil:
+		case err == nil || a.Foreign || errors.Is(err, nats.ErrConnectionClosed) || ctx.Err() != nil:
 			return a, cmp.Or(err, ctx.Err())
 		case !errors.Is(err, nats.ErrReconnectBufExceeded): // this one means that the hub is away, as the session reports
 			if isTransient(err) {

@@ -70,6 +70,8 @@ type Answer struct {
 
 	Context *address.Context `json:"context,omitempty"` // invite
 
+	Foreign bool `json:"foreign,omitempty"` // the order is of another version: repeating it is pointless
+
 	// about a detached run
 
 	None   bool    `json:"none,omitempty"`   // the run does not exist, or the order can never be carried out
@@ -120,7 +122,7 @@ func (s *session) serveOrders(subject string, carryOut func(*Order, *Answer) err
 		switch bad := readJSON(m.Data, &o); {
 		case bad != nil:
 		case o.Version != Version:
-			err = &versionError{o.Version}
+			err, a.Foreign = &versionError{o.Version}, true
 		default:
 			err = carryOut(&o, &a)
 		}
