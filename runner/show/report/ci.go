@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	ciTasks   = 10 // failed tasks with an annotation, as GitHub shows no more
+	ciTasks   = 10 // failed tasks with an annotation, as GitHub shows no more; also flaky tasks in the summary
 	ciSlowest = 5  // tasks in the list of the slowest
 	ciLines   = 5  // lines of output per task
 )
@@ -32,7 +32,9 @@ type CIConfig struct {
 type CI struct {
 	cfg     CIConfig
 	failed  []ciTask // with an annotation
+	flaky   []ciTask
 	slowest []ciTask // the slowest first
+	failure string   // the first failure, for the summary of a run that has no digest
 }
 
 // ciTask is a task with a line in the annotations or the summary.
@@ -56,13 +58,18 @@ func (c *CI) Consume(events []task.Event) error {
 }
 
 func (c *CI) finished(t *task.Task, r *task.Result) {
+	line := func(what string) string { return fmt.Sprintf("task %d: %s: %s\n", t.ID, what, printable(t, r)) }
 	if took := r.Duration(); took > 0 && (len(c.slowest) < ciSlowest || took > c.slowest[ciSlowest-1].took) {
-		c.slowest = append(c.slowest, ciTask{t.ID, took, fmt.Sprintf("task %d: %s: %s\n", t.ID, task.Span(took), printable(t, r))})
+		c.slowest = append(c.slowest, ciTask{t.ID, took, line(task.Span(took))})
 		slices.SortStableFunc(c.slowest, func(a, b ciTask) int { return cmp.Compare(b.took, a.took) })
 		c.slowest = c.slowest[:min(len(c.slowest), ciSlowest)]
 	}
-	if r.Outcome.Failed() && len(c.failed) < ciTasks {
+	switch {
+	case r.Outcome.Failed() && len(c.failed) < ciTasks:
 		c.failed = append(c.failed, ciTask{id: t.ID, line: c.annotation(t, r)})
+		c.failure = cmp.Or(c.failure, line(r.Verdict()))
+	case r.Flaky() && len(c.flaky) < ciTasks:
+		c.flaky = append(c.flaky, ciTask{id: t.ID, line: line(r.FlakyVerdict())})
 	}
 }
 
@@ -71,7 +78,9 @@ func printable(t *task.Task, r *task.Result) string { return task.Printable(comm
 // Close prints the annotations and appends the summary. It never returns an error: if the summary
 // cannot be written, it prints a notice and the run does not fail.
 func (c *CI) Close(s task.Stats) error {
-	slices.SortFunc(c.failed, func(a, b ciTask) int { return cmp.Compare(a.id, b.id) })
+	for _, list := range [...][]ciTask{c.failed, c.flaky} {
+		slices.SortFunc(list, func(a, b ciTask) int { return cmp.Compare(a.id, b.id) })
+	}
 	c.cfg.Say(lines(c.failed))
 	if c.cfg.Summary != "" && s.Admitted > 0 {
 		if err := appendSummary(c.cfg.Summary, c.summary(&s)); err != nil {

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -45,8 +46,11 @@ func (c *CI) summary(s *task.Stats) string {
 	if c.cfg.Command != "" {
 		text += pre(task.Printable(task.Shorten(c.cfg.Command, commandBytes)))
 	}
-	if digest := c.cfg.Digest(); digest != "" {
+	if digest := cmp.Or(c.cfg.Digest(), c.failure); digest != "" {
 		text += pre("\n" + digest)
+	}
+	if c.flaky != nil {
+		text += fmt.Sprintf("#### Flaky: %d\n\n", s.Flaky) + pre("\n"+lines(c.flaky))
 	}
 	if c.slowest != nil {
 		text += "#### Slowest\n\n" + pre("\n"+lines(c.slowest))
