@@ -60,7 +60,13 @@ func (w *wiring) runNotify(text string, env []string) (err error) {
 	child, kill := exec.CommandContext(ctx, "/bin/sh", "-c", w.opts.After.Notify), syscall.SIGKILL
 	child.Env, child.Stdin, child.Stdout, child.Stderr = env, strings.NewReader(text), w.errs, w.errs
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	child.Cancel = func() error { return syscall.Kill(-child.Process.Pid, kill) }
+	child.Cancel = func() error {
+		err := syscall.Kill(-child.Process.Pid, kill)
+		if kill != syscall.SIGKILL { // the command may take its time to end
+			runner.Die(kill, false)
+		}
+		return err
+	}
 	child.WaitDelay = time.Second // for background children that still read the text
 	sig, done := w.signals.Await(func() { err = child.Run() })
 	if sig != 0 { // at Ctrl-C, the terminal signals only crew's process group
