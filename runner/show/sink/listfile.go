@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"crew/runner/keep/trust"
 )
 
 const maxLists = 20 // number of lists to keep in the directory
@@ -14,7 +16,7 @@ const maxLists = 20 // number of lists to keep in the directory
 func createList() (*os.File, error) {
 	name := "crew-again-" + time.Now().UTC().Format("20060102T150405Z") + "-*.list"
 	dir := listDir()
-	if dir != "" && os.MkdirAll(dir, 0o700) == nil {
+	if dir != "" && os.MkdirAll(dir, 0o700) == nil && trust.MakeDir(dir) == nil {
 		lists, _ := fs.Glob(os.DirFS(dir), "crew-again-[0-9]*T[0-9]*Z-[0-9]*.list") // in the order of their times
 		for _, old := range lists[:max(0, len(lists)-(maxLists-1))] {
 			os.Remove(filepath.Join(dir, old))
