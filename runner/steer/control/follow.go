@@ -21,7 +21,8 @@ const (
 	// watchGap is how often a watcher checks that its client is still connected, and sends it the
 	// state of the run.
 	watchGap = time.Second
-	// logWait is how long log waits for the output of a task that is about to start, or has just ended.
+	// logWait is how long log, without follow, waits for the output of a task that is about to start, or has just
+	// ended.
 	logWait = time.Second
 )
 
@@ -285,7 +286,11 @@ func (f *follower) logEnded(w *task.Where) error {
 	if w.State == "unknown" {
 		return fmt.Errorf("there is no task %d yet: the tasks are numbered from 1", w.Task)
 	}
-	late, err := f.catchUp(logWait)
+	wait := time.Duration(math.MaxInt64)
+	if f.noEnds {
+		wait = logWait
+	}
+	late, err := f.catchUp(wait)
 	if err != nil {
 		return err
 	}
