@@ -28,8 +28,8 @@ func createList() (*os.File, error) {
 	return os.CreateTemp("", name)
 }
 
-// listDir returns the directory for lists according to the XDG Base Directory Specification, or ""
-// if there is none. All lists with a time in their names are crew's.
+// listDir returns the directory for lists according to the XDG Base Directory Specification, or "" without
+// a home. Every list in it has a time in its name.
 func listDir() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "crew/again")
