@@ -61,7 +61,7 @@ func (w *wiring) ending(e core.Ending) ending {
 	}
 	end.say(w.inputNotes(e)...)
 	if e.Unshown && end.err == nil {
-		w.screen.TryUrgent("stdout has no reader any more: output that was not written is lost")
+		w.screen.TryUrgent("nothing reads the output any more: what was not written is lost")
 	}
 	w.warn(e, lost)
 	if end.signal != 0 || e.Reason == core.PipeClosed {
