@@ -33,6 +33,9 @@ func headline(r *history.Report, live string) heading {
 	case failed > 0 && !ended:
 		return heading{"fail", fmt.Sprintf("Did not finish: %s ended%s, %s failed", tasks(done), in, count(failed))}
 	case failed > 0:
+		if in == "" { // otherwise tasks that are left may have failed in an earlier run
+			done += r.Left
+		}
 		return heading{"fail", fmt.Sprintf("Failed: %s of %s%s", count(failed), tasks(done), in)}
 	case !ended:
 		return heading{"slow", fmt.Sprintf("Did not finish: %s ended%s", tasks(done), in)}
