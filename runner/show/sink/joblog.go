@@ -130,20 +130,23 @@ func (j *Joblog) prepare(mode JoblogMode, starts iter.Seq[time.Time]) (err error
 	return err
 }
 
-// write writes buf. Without a reader, up to piece bytes wait for the first one.
+// write writes buf. Up to piece bytes wait for the first reader of a FIFO, and then write waits for it, as
+// opening the FIFO would.
 func (j *Joblog) write() (err error) {
-	kernel.Poll(readerTimeout, func() bool {
-		var n int
-		n, err = j.file.Write(j.buf)
-		j.buf, j.read = j.buf[n:], j.read || n > 0
-		if !errors.Is(err, unix.EPIPE) {
-			return true
-		}
-		if !j.read && len(j.buf) < piece {
-			err = nil
-		}
-		return err == nil
-	})
+	for again := true; again; again = !j.read && errors.Is(err, unix.EPIPE) {
+		kernel.Poll(readerTimeout, func() bool {
+			var n int
+			n, err = j.file.Write(j.buf)
+			j.buf, j.read = j.buf[n:], j.read || n > 0
+			if !errors.Is(err, unix.EPIPE) {
+				return true
+			}
+			if !j.read && len(j.buf) < piece {
+				err = nil
+			}
+			return err == nil
+		})
+	}
 	return err
 }
 
