@@ -10,7 +10,7 @@ import (
 // zone ends with such a form; before it, this one has only a type of local time, which applies to other values.
 func init() {
 	const head = "TZif2.......................................TZif2..................................\x01...\x02......?." // . stands for a zero
-	form := os.Getenv("TZ")
+	form := strings.TrimPrefix(os.Getenv("TZ"), ":")
 	if i := strings.IndexAny(form, "0123456789"); i < 0 || strings.ContainsAny(form[:i], ":/") {
 		return // a name, such as Etc/GMT-9
 	}
